@@ -1,0 +1,149 @@
+// What a dialect says about one span or log record. A dialect is one way in which frameworks
+// write the facts of an agent's run; dialects/ has one file per way.
+
+import type { Item } from './span.ts'
+
+export interface Dialect {
+  /** Kebab-case, as in docs and in `leyden explain`. */
+  readonly name: string
+  /** True when this span or record is written in this dialect. Attribute keys decide first, then the span's name, then its scope. */
+  matches(item: Item): boolean
+  /** What it says. `null`: nothing that matters here. Never throws on malformed values: it returns what it could read, with flags. */
+  read(item: Item): Reading | null
+}
+
+export type Reading =
+  | CallReading
+  | ToolReading
+  | AgentReading
+  | RewardReading
+  | PartReading
+  | { readonly kind: 'chain' }
+  /** A judge, guardrail or evaluator: calls below it are never a policy's, tools below it never earn. */
+  | { readonly kind: 'evaluator'; readonly name?: string }
+
+export type Part =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'reasoning'; readonly text: string }
+  | { readonly kind: 'tool_call'; readonly id?: string; readonly name: string; /** JSON text. */ readonly arguments: string }
+  | { readonly kind: 'tool_result'; readonly id?: string; readonly name?: string; readonly text: string; readonly is_error?: boolean }
+  | { readonly kind: 'media'; readonly mime?: string; readonly reference?: string }
+
+export interface Message {
+  readonly role: 'system' | 'user' | 'assistant' | 'tool'
+  readonly parts: readonly Part[]
+  readonly name?: string
+}
+
+export interface Usage {
+  readonly input?: number
+  readonly output?: number
+  readonly cache_read?: number
+  readonly reasoning?: number
+}
+
+export interface Tokens {
+  readonly prompt: readonly number[]
+  readonly response: readonly number[]
+  readonly logprobs: readonly number[]
+  readonly source: 'engine' | 'attribute' | 'raw_body'
+}
+
+export type Flag =
+  | 'contentMissing'
+  | 'outputMissing'
+  | 'truncated'
+  | 'redacted'
+  | 'droppedAttributes'
+  | 'historyIncomplete'
+  | 'promptContainedOutput'
+  | 'inputFromRaw'
+  | 'actionRecovered'
+  | 'callIdsMissing'
+  | 'reactText'
+
+export interface CallReading {
+  readonly kind: 'call'
+  /** chat, generate_content, text_completion … */
+  readonly operation: string
+  readonly request_model?: string
+  readonly response_model?: string
+  readonly response_id?: string
+  /** Host (and port) of the model server. */
+  readonly endpoint?: string
+  readonly prompt: readonly Message[]
+  readonly completion?: Message
+  readonly tools?: readonly unknown[]
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly finish?: string
+  readonly usage?: Usage
+  readonly tokens?: Tokens
+  /** The policy's version that answered, where the engine says so. */
+  readonly policy_version?: number
+  readonly agent?: string
+  readonly session?: string
+  readonly flags: readonly Flag[]
+}
+
+export interface ToolReading {
+  readonly kind: 'tool'
+  readonly name?: string
+  readonly call_id?: string
+  readonly arguments?: string
+  readonly result?: string
+  readonly verdict: Verdict
+  readonly agent?: string
+}
+
+/** What a tool's own span says about how it went, and what that rests on (fixtures/spans/README: Evidence). */
+export interface Verdict {
+  readonly status: 'ok' | 'error' | 'unknown'
+  readonly evidence: string
+  /** error.type or the exception's type. */
+  readonly error_type?: string
+  /** http.response.status_code, rpc.grpc.status_code, process.exit.code. */
+  readonly http_status?: number
+  readonly grpc_status?: number
+  readonly exit_code?: number
+}
+
+export interface AgentReading {
+  readonly kind: 'agent'
+  readonly name?: string
+  readonly session?: string
+}
+
+export interface RewardReading {
+  readonly kind: 'reward'
+  /** `value` is null where the carrier held no usable number; `problem` then says what it held. */
+  readonly dimensions: readonly RewardDimension[]
+  readonly source: 'environment' | 'human' | 'judge'
+  readonly annotator?: string
+  /** What the reward is about, where the carrier says so; else the span's place in the tree decides. */
+  readonly target?: {
+    readonly span_id?: string
+    readonly trace_id?: string
+    readonly response_id?: string
+    readonly session?: string
+    readonly rollout_id?: string
+  }
+}
+
+export interface RewardDimension {
+  readonly name: string
+  readonly value: number | null
+  readonly label?: string
+  readonly problem?: string
+}
+
+/** Belongs to another reading: content events of a call, a server's own span, an AgentOps tool_call span. */
+export interface PartReading {
+  readonly kind: 'part'
+  /** The span it completes: the parent, or the span a log record was written in. */
+  readonly of: string
+  /** What it adds; holes of the owner are filled from it. */
+  readonly call?: Partial<CallReading>
+  readonly tool?: Partial<ToolReading>
+  /** One more message of the prompt, in order. */
+  readonly message?: Message
+}

@@ -1,0 +1,125 @@
+// A rollout: one try of a task by an agent, as it travels through a `rollouts` pipeline.
+// Field names are column names.
+
+import type { CallReading, RewardReading, ToolReading } from './dialect.ts'
+import type { SpanTree } from './tree.ts'
+
+export type Status = 'succeeded' | 'failed' | 'cancelled' | 'timeout' | 'limit' | ''
+export type AirClass = 'ok' | 'empty' | 'policy_error' | 'env_error'
+
+export interface Rollout {
+  readonly tenant: string
+  readonly rollout_id: string
+  readonly attempt_id: string
+  readonly task_id: string
+  readonly group_id: string
+  /** 0 where nobody said. */
+  readonly group_size: number
+  readonly mode: 'train' | 'val'
+  readonly status: Status
+  /** Why it was closed. */
+  readonly closed_by: 'end' | 'root' | 'idle' | 'max_age' | 'max_spans' | 'max_bytes' | 'shutdown' | 'late' | 'replay'
+  /** False when it was closed without a root or an end. */
+  readonly complete: boolean
+  readonly revision: number
+  /** Nanoseconds since the Unix epoch. */
+  readonly started_at: bigint
+  readonly ended_at: bigint
+  /** Distinct spans and log records that this revision covers, and the newest arrival among them (ms since the epoch). */
+  readonly spans: number
+  readonly covered_until: number
+  readonly trace_ids: readonly string[]
+  /** Every span of the rollout by place; `node` of calls, tools and rewards points into it. */
+  readonly tree: SpanTree
+
+  readonly calls: readonly Call[]
+  readonly tools: readonly Tool[]
+  readonly rewards: readonly Reward[]
+  /** Readings that could not be used, other than calls: counted by reason. */
+  readonly problems: readonly { readonly reason: string; readonly span_id: string; readonly detail: string }[]
+
+  readonly air_mode: '' | 'potential' | 'bonus' | 'off'
+  /** How group advantages are to be made; null until credit_assignment saw the rollout. */
+  readonly credit: CreditSpec | null
+  /** Reward of the whole rollout; null where nobody gave one (never 0 by accident). */
+  readonly outcome: number | null
+  readonly transitions: readonly Transition[]
+  readonly rejects: readonly Reject[]
+}
+
+/** Where something stands in the run. Causality is asked of data/tree.ts by `node`, since lists of predecessors would be quadratic. */
+export interface Place {
+  readonly span_id: string
+  readonly parent_span_id: string
+  readonly trace_id: string
+  readonly start_time: bigint
+  readonly end_time: bigint
+  readonly dialect: string
+  readonly scope: string
+  /** Position of the span in the rollout's tree, see data/tree.ts; -1 for what has no span of its own. */
+  readonly node: number
+  /** True under an evaluator, judge or reward span. */
+  readonly judged: boolean
+}
+
+export interface Call extends Place, Omit<CallReading, 'kind'> {
+  /** Response model, else request model. */
+  readonly model: string
+  /** Ids of the spans merged into this one. */
+  readonly merged_span_ids: readonly string[]
+}
+
+export interface Tool extends Place, Omit<ToolReading, 'kind'> {
+  /** No span of its own: known from a prompt or a request. */
+  readonly inferred: boolean
+  /** span_id of the call whose completion asked for it; '' where unknown. */
+  readonly requested_by: string
+  /** Set by `air`. */
+  readonly air_class?: AirClass
+}
+
+export interface Reward extends Place, Omit<RewardReading, 'kind'> {
+  readonly reward_id: string
+  /** Milliseconds since the Unix epoch. */
+  readonly given_at: number
+}
+
+export interface CreditSpec {
+  readonly method: string
+  readonly gamma: number
+  readonly lambda: number
+  readonly baseline: 'rollouts' | 'transitions' | 'agents' | 'none'
+  readonly normalize: 'none' | 'std'
+  readonly min_group: number
+}
+
+/** A policy call as training data. */
+export interface Transition {
+  readonly step: number
+  readonly span_id: string
+  /** Step whose prompt and completion this prompt extends; -1 where it begins anew. */
+  readonly parent_step: number
+  readonly trace_id: string
+  readonly policy: string
+  readonly policy_version: number | null
+  readonly agent: string
+  readonly model: string
+  readonly response_id: string
+  readonly call: Call
+
+  readonly reward_outcome: number | null
+  readonly reward_intermediate: number | null
+  readonly reward_parts: Readonly<Record<string, number>>
+  readonly return: number | null
+  readonly advantage: number | null
+  readonly weight: number | null
+  readonly credit_method: string
+  readonly flags: readonly string[]
+}
+
+export interface Reject {
+  readonly span_id: string
+  readonly policy: string
+  readonly reason: string
+  readonly detail: string
+}

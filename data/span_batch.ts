@@ -1,0 +1,53 @@
+// The spans (or log records) of one OTLP request, as offsets into its bytes. Nothing is decoded
+// until somebody asks: receiving and storing touch only this.
+
+import type { Attributes } from './span.ts'
+
+/**
+ * `columns` holds STRIDE integers per item; `slots` one integer per item and key of `keys`:
+ * the offset in `body` of the attribute's AnyValue (at its length prefix), 0 where it is absent.
+ */
+export interface SpanBatch {
+  readonly signal: 'traces' | 'logs'
+  /** The request: ExportTraceServiceRequest or ExportLogsServiceRequest, as protobuf. */
+  readonly body: Buffer
+  readonly count: number
+  readonly columns: Int32Array
+  readonly slots: Int32Array
+  readonly keys: readonly string[]
+  readonly resources: readonly Envelope[]
+  readonly scopes: readonly Envelope[]
+}
+
+/** A Resource or an InstrumentationScope: its own OTLP bytes, and what they say. */
+export interface Envelope {
+  readonly bytes: Buffer
+  readonly name: string
+  readonly version: string
+  readonly attributes: Attributes
+}
+
+/** What each of an item's integers means. Offsets point into `body`; 0 is "absent" for all but counts. */
+export const COLUMN = {
+  /** First byte of the Span or LogRecord message, and the byte after its last. */
+  start: 0,
+  end: 1,
+  /** 16 raw bytes; 0 for a log record outside a trace. */
+  trace_id: 2,
+  /** 8 raw bytes. */
+  span_id: 3,
+  parent_span_id: 4,
+  /** Span name, or a log record's event_name: offset and length. */
+  name: 5,
+  name_length: 6,
+  kind: 7,
+  status: 8,
+  /** Offsets of fixed64 nanoseconds. For a log record: time (else observed time), and 0. */
+  start_time: 9,
+  end_time: 10,
+  /** Index into `resources` and `scopes`. */
+  resource: 11,
+  scope: 12,
+} as const
+
+export const STRIDE = 13

@@ -1,0 +1,193 @@
+// Option schemas. Each field carries its own documentation, so that reference pages, validation
+// and error texts come from one line of code.
+
+export interface Field<T> {
+  readonly doc: string
+  /** What the value must be, to stand after "must be". */
+  readonly expects: string
+  /** As it would be written in YAML; absent means the option is required. `null` means "not set". */
+  readonly default?: unknown
+  readonly secret?: boolean
+  /** The field takes the text as written (0123 stays "0123"), not what YAML makes of it. */
+  readonly text?: boolean
+  /** Fields below this one: a nested group. */
+  readonly fields?: Fields
+  /** The field of each item of a list or each value of a map. */
+  readonly items?: Field<any>
+  readonly type: 'text' | 'flag' | 'number' | 'choice' | 'duration' | 'list' | 'map' | 'group' | 'any'
+  /** Returns undefined when the value does not fit; problems below it are reported with their own path. */
+  read(value: unknown, path: readonly string[], problems: Problem[]): T | undefined
+}
+
+export type Fields = Readonly<Record<string, Field<any>>>
+export type Config<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never }
+
+export interface Problem {
+  readonly path: readonly string[]
+  readonly message: string
+}
+
+interface Options<T> {
+  default?: T
+}
+type Optional<T> = { default: null } & Omit<Options<T>, 'default'>
+
+export function text(doc: string, options: Optional<string>): Field<string | null>
+export function text(doc: string, options?: Options<string>): Field<string>
+export function text(doc: string, options: object = {}): Field<any> {
+  return { type: 'text', text: true, doc, expects: 'a string', ...options, read: (value) => (typeof value === 'string' ? value : undefined) }
+}
+
+export function secret(doc: string, options: Optional<string>): Field<string | null>
+export function secret(doc: string, options?: Options<string>): Field<string>
+export function secret(doc: string, options: object = {}): Field<any> {
+  return { ...text(doc, options), secret: true }
+}
+
+export const flag = (doc: string, options: Options<boolean> = {}): Field<boolean> => ({
+  type: 'flag',
+  doc,
+  expects: 'true or false',
+  ...options,
+  read: (value) => (typeof value === 'boolean' ? value : undefined),
+})
+
+interface NumberOptions extends Options<number> {
+  min?: number
+  max?: number
+  integer?: boolean
+}
+
+export const number = (doc: string, { min = -Infinity, max = Infinity, integer = false, ...options }: NumberOptions = {}): Field<number> => ({
+  type: 'number',
+  doc,
+  expects: range(integer ? 'an integer' : 'a number', min, max),
+  ...options,
+  read: (value) =>
+    typeof value === 'number' && value >= min && value <= max && (!integer || Number.isSafeInteger(value)) ? value : undefined,
+})
+
+export const oneOf = <const T extends string>(values: readonly T[], doc: string, options: Options<NoInfer<T>> = {}): Field<T> => ({
+  type: 'choice',
+  text: true,
+  doc,
+  expects: `one of ${values.join(', ')}`,
+  ...options,
+  read: (value) => values.find((v) => v === value),
+})
+
+export const list = <T>(item: Field<T>, doc: string, options: Options<readonly T[]> = {}): Field<readonly T[]> => ({
+  type: 'list',
+  items: item,
+  doc,
+  expects: `a list, each item ${item.expects}`,
+  ...options,
+  read(value, path, problems) {
+    if (!Array.isArray(value)) return undefined
+    return value.map((v, i) => readField(item, v, [...path, String(i)], problems)) as T[]
+  },
+})
+
+/** A map from any key to values of one kind. */
+export const map = <T>(item: Field<T>, doc: string, options: Options<Readonly<Record<string, T>>> = {}): Field<Readonly<Record<string, T>>> => ({
+  type: 'map',
+  items: item,
+  doc,
+  expects: `a map, each value ${item.expects}`,
+  ...options,
+  read(value, path, problems) {
+    if (!isRecord(value)) return undefined
+    return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, readField(item, v, [...path, k], problems)])) as Record<string, T>
+  },
+})
+
+/** Options below an option. `null` in the file means all defaults; `default: null` means it is off unless it is written. */
+export function group<F extends Fields>(fields: F, doc: string, options: { default: null }): Field<Config<F> | null>
+export function group<F extends Fields>(fields: F, doc: string, options?: object): Field<Config<F>>
+export function group<F extends Fields>(fields: F, doc: string, options: object = { default: {} }): Field<any> {
+  return {
+    type: 'group',
+    fields,
+    doc,
+    expects: 'a map of options',
+    ...options,
+    read: (value, path, problems) => readConfig(fields, value, path, problems),
+  }
+}
+
+/** Milliseconds per unit of Go's duration strings. */
+const UNITS: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+
+/** A duration such as 200ms, 5s or 1h30m, read as milliseconds. */
+export function duration(doc: string, options: { default: null; min?: number }): Field<number | null>
+export function duration(doc: string, options?: { default?: string; min?: number }): Field<number>
+export function duration(doc: string, { min = 0, ...options }: { default?: string | null; min?: number } = {}): Field<any> {
+  return {
+    type: 'duration',
+    text: true,
+    doc,
+    expects: 'a duration such as 200ms, 5s or 1h30m',
+    ...options,
+    read(value) {
+      const written = String(value)
+      if (written === '0') return min > 0 ? undefined : 0
+      if (!/^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$/.test(written)) return undefined
+      const total = [...written.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)].reduce((sum, [, n, unit]) => sum + Number(n) * UNITS[unit!]!, 0)
+      return total >= min ? total : undefined
+    },
+  }
+}
+
+/** Reads one component's options. Every problem is collected; none is thrown. */
+export function readConfig<F extends Fields>(fields: F, input: unknown, path: readonly string[], problems: Problem[]): Config<F> {
+  const config: Record<string, unknown> = {}
+  if (input != null && !isRecord(input)) problems.push({ path, message: `must be a map of options (got ${JSON.stringify(input)})` })
+  const given = isRecord(input) ? input : {}
+  for (const key of Object.keys(given)) {
+    if (!(key in fields)) problems.push({ path: [...path, key], message: `unknown option${didYouMean(key, Object.keys(fields))}` })
+  }
+  for (const [key, field] of Object.entries(fields)) {
+    const raw = given[key] ?? field.default
+    if (raw === undefined) problems.push({ path, message: `needs "${key}": ${field.expects}` })
+    else config[key] = raw === null ? null : readField(field, raw, [...path, key], problems)
+  }
+  return config as Config<F>
+}
+
+function readField<T>(field: Field<T>, raw: unknown, path: readonly string[], problems: Problem[]): T | undefined {
+  const before = problems.length
+  const value = field.read(raw, path, problems)
+  if (value === undefined && problems.length === before) {
+    problems.push({ path, message: `must be ${field.expects} (got ${field.secret ? 'a hidden value' : JSON.stringify(raw)})` })
+  }
+  return value
+}
+
+export function didYouMean(word: string, known: readonly string[]): string {
+  const near = known.find((k) => distance(word, k) <= 2)
+  return near ? `, did you mean "${near}"?` : ` (known: ${known.join(', ') || 'none'})`
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function range(what: string, min: number, max: number): string {
+  if (min > -Infinity && max < Infinity) return `${what} from ${min} to ${max}`
+  if (min > -Infinity) return `${what}, at least ${min}`
+  if (max < Infinity) return `${what}, at most ${max}`
+  return what
+}
+
+/** Levenshtein distance. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
+    }
+    row = next
+  }
+  return row[b.length]!
+}

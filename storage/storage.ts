@@ -1,0 +1,42 @@
+// What the clickhouse_storage extension offers to the components: the only door to ClickHouse.
+
+import type { ClickHouseClient } from '@clickhouse/client'
+
+import type { Rollout } from '../data/rollout.ts'
+import type { Item } from '../data/span.ts'
+import type { SpanBatch } from '../data/span_batch.ts'
+
+/** Which rollout a trace belongs to. */
+export interface Member {
+  readonly trace_id: string
+  readonly rollout_id: string
+  readonly attempt_id: string
+}
+
+/** A trace that holds spans which no committed revision covers. */
+export interface Uncovered {
+  readonly trace_id: string
+  /** Distinct hints (`rollout_id` + '\u0000' + `attempt_id`) on its spans. */
+  readonly hints: readonly string[]
+  readonly first_received_at: number
+  readonly last_received_at: number
+}
+
+export interface Storage {
+  readonly client: ClickHouseClient
+  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored. `hints[i][j]`: rollout hint of item j of batch i, '' for none. */
+  insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void>
+  /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
+  readItems(traceIds: readonly string[]): Promise<Item[]>
+  /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
+  members(traceIds: readonly string[]): Promise<Member[]>
+  tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>
+  /** Highest revision number ever used for each, committed or not; key `rollout_id` + '\u0000' + `attempt_id`. */
+  lastRevisions(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Map<string, number>>
+  /** Traces with spans that no committed revision covers: what a restart resumes. */
+  uncovered(): Promise<Uncovered[]>
+  /** Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. */
+  writeRevision(rollouts: readonly Rollout[]): Promise<void>
+  /** Makes the revisions live and has the advantages of the groups concerned computed. */
+  commit(rollouts: readonly Rollout[]): Promise<void>
+}
