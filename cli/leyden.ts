@@ -1,0 +1,66 @@
+#!/usr/bin/env node
+// The command line: finds the subcommand and gives it the world. Everything is wired here and nowhere else.
+
+import { realpathSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+import { didYouMean } from '../pipeline/schema.ts'
+import type { Command, Io } from './command.ts'
+import { packageVersion } from './version.ts'
+
+const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
+  run: { summary: 'Runs the pipelines of a configuration until it is told to stop', load: async () => (await import('./run.ts')).run },
+  validate: { summary: 'Checks a configuration and starts nothing', load: async () => (await import('./validate.ts')).validate },
+  components: { summary: 'Lists the components that a configuration can name', load: async () => (await import('./components.ts')).components },
+  'print-config': {
+    summary: 'Prints the resolved configuration, defaults filled in and secrets hidden',
+    load: async () => (await import('./print_config.ts')).printConfig,
+  },
+  schema: { summary: 'Prints, applies or checks the ClickHouse schema', load: async () => (await import('./schema.ts')).schema },
+  sql: { summary: 'Asks the store a question in SQL, whether the pipeline is running or not', load: async () => (await import('./sql.ts')).sql },
+  explain: { summary: 'Says of every call why it became a transition, or why not', load: async () => (await import('./explain.ts')).explain },
+  version: { summary: 'Prints the version', load: async () => version },
+}
+
+const HELP = `Leyden turns agents' OpenTelemetry traces into reinforcement-learning transitions in ClickHouse.
+
+Usage:
+  leyden <command> [flags]
+
+Commands:
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}`)
+  .join('\n')}
+
+Every command has --help with an example. The shortest way in:
+  leyden run --config config/pipeline.yaml
+`
+
+/** @returns the exit code: 0, or 1 where something is wrong */
+export async function main(args: string[], io: Io): Promise<number> {
+  const [name, ...rest] = args
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    io.stdout(HELP)
+    return 0
+  }
+  const command = name === '--version' || name === '-v' ? COMMANDS.version : Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!command) {
+    io.stderr(`Error: unknown command "${name}" for "leyden"${didYouMean(name, Object.keys(COMMANDS))}\nRun 'leyden --help' for usage.\n`)
+    return 1
+  }
+  return (await command.load())(rest, io)
+}
+
+const version: Command = async (_args, io) => {
+  io.stdout(`leyden version ${packageVersion}\n`)
+  return 0
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  process.exitCode = await main(process.argv.slice(2), {
+    stdout: (text) => void process.stdout.write(text),
+    stderr: (text) => void process.stderr.write(text),
+    env: process.env,
+    cwd: process.cwd(),
+  })
+}

@@ -1,0 +1,226 @@
+// Joins traces and logs into rollouts. Storage comes first: `consume` resolves once the raw spans
+// are in ClickHouse, and from then on everything here can be rebuilt from there.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { END_EVENT } from '../data/assemble.ts'
+import { openRollouts } from '../data/open_rollouts.ts'
+import { hintOf, hintOfItem, routeKey, splitKey } from '../data/routing.ts'
+import { attribute, endTime, isRoot, name, traceId } from '../data/scan.ts'
+import type { SpanBatch } from '../data/span_batch.ts'
+import { dialects } from '../dialects/index.ts'
+import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
+import { duration, number, oneOf, text } from '../pipeline/schema.ts'
+import { nextRevisions, type Due } from '../storage/revisions.ts'
+import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts'
+
+const MIB = 1_048_576
+/** How often rollouts are looked through for those that are due. */
+const SWEEP_MS = 200
+/** At most so many rollouts are closed together: one insert, one commit. */
+const CLOSE_TOGETHER = 256
+/** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
+const RETRY_MS = 2_000
+/** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
+const REMEMBERED_TRACES = 200_000
+/** Traces read at once when a restart resumes. */
+const RESUME_TOGETHER = 100
+
+export default connector({
+  type: 'rollouts',
+  summary: 'Stores raw spans and log records, joins them into rollouts, and passes each rollout on when it is finished.',
+  signals: ['traces', 'logs'],
+  to: ['rollouts'],
+  config: {
+    storage: text('The clickhouse_storage extension that keeps raw spans and commits rollouts.', { default: 'clickhouse_storage' }),
+    group_by: oneOf(['trace', 'session'], 'What makes a rollout of spans that carry no rollout id: their trace, or their session or conversation id.', {
+      default: 'trace',
+    }),
+    root_grace: duration('How long after the last span a rollout whose root has ended waits for more.', { default: '10s' }),
+    idle_timeout: duration('A rollout without a new span for so long is closed, finished or not.', { default: '10m' }),
+    max_age: duration('A rollout older than this is closed even while spans arrive.', { default: '24h' }),
+    max_spans: number('A rollout with so many spans is closed.', { default: 100_000, min: 1, integer: true }),
+    max_bytes_mib: number('A rollout of so many MiB of spans is closed.', { default: 256, min: 1 }),
+    memory_mib: number('MiB of open rollouts held in memory; the oldest beyond it are read back from storage when they close.', {
+      default: 64,
+      min: 1,
+    }),
+  },
+
+  create(options, context) {
+    const open = openRollouts({ ...options, max_bytes: options.max_bytes_mib * MIB, memory: options.memory_mib * MIB })
+    const owners = new Map<string, string>()
+    let storage: Storage
+    let next: Consumer<'rollouts'>
+    let sweep: NodeJS.Timeout | undefined
+    let closing = Promise.resolve()
+    let scheduled = false
+    let resuming = Promise.resolve()
+    let retryAt = 0
+    let stopping = false
+
+    context.gauge('leyden_open_rollouts', () => open.size)
+    context.gauge('leyden_open_rollouts_bytes', () => open.bytes)
+    context.gauge('leyden_open_rollouts_released', () => open.released)
+
+    async function start(outputs: { rollouts?: Consumer<'rollouts'> }): Promise<void> {
+      storage = context.extension<Storage>(options.storage)
+      next = outputs.rollouts ?? (async () => {})
+      resuming = resume()
+      sweep = setInterval(scheduleClose, SWEEP_MS)
+    }
+
+    async function consume(batches: readonly SpanBatch[]): Promise<void> {
+      const hints = batches.map((batch) => Array.from({ length: batch.count }, (_, i) => hintOf(batch, i, options.group_by)))
+      try {
+        await storage.insertSpans(batches, hints)
+      } catch (error) {
+        if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
+        throw error
+      }
+      const ended = batches.map((batch, b) => track(batch, hints[b]!))
+      if (ended.includes(true)) scheduleClose()
+    }
+
+    /** Adds what was stored to the open rollouts. Returns whether one of them was ended explicitly. */
+    function track(batch: SpanBatch, hints: readonly string[]): boolean {
+      const now = Date.now()
+      let ended = false
+      for (const [key, indices] of byRollout(batch, hints)) {
+        const rollout = open.get(key, now)
+        for (const i of indices) {
+          const trace = traceId(batch, i)
+          if (trace) rollout.traces.add(trace)
+          if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
+          else if (eventName(batch, i) === END_EVENT) rollout.ended = ended = true
+        }
+        open.add(rollout, batch, indices, now)
+      }
+      return ended
+    }
+
+    /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
+    function byRollout(batch: SpanBatch, hints: readonly string[]): Map<string, number[]> {
+      for (let i = 0; i < batch.count; i++) if (hints[i]) adopt(traceId(batch, i), hints[i]!)
+      const groups = new Map<string, number[]>()
+      for (let i = 0; i < batch.count; i++) {
+        const trace = traceId(batch, i)
+        const key = hints[i] || owners.get(trace) || (trace && routeKey(trace, ''))
+        if (!key) {
+          context.count('leyden_items_without_rollout', 1, { signal: batch.signal })
+          continue
+        }
+        const group = groups.get(key)
+        if (group) group.push(i)
+        else groups.set(key, [i])
+      }
+      return groups
+    }
+
+    /** The first hint seen in a trace claims the rest of it, and what had come before without one. */
+    function adopt(trace: string, key: string): void {
+      if (!trace || owners.has(trace)) return
+      if (owners.size >= REMEMBERED_TRACES) owners.delete(owners.keys().next().value!)
+      owners.set(trace, key)
+      open.rename(routeKey(trace, ''), key)
+    }
+
+    function scheduleClose(): void {
+      if (scheduled) return
+      scheduled = true
+      closing = closing.then(async () => {
+        scheduled = false
+        if (Date.now() >= retryAt) await close(open.takeDue(Date.now()))
+      })
+    }
+
+    async function close(due: readonly Due[]): Promise<void> {
+      for (let i = 0; i < due.length; i += CLOSE_TOGETHER) await settle(due.slice(i, i + CLOSE_TOGETHER))
+    }
+
+    /** Storage commits a revision only when every pipeline behind has taken it. */
+    async function settle(due: readonly Due[]): Promise<void> {
+      try {
+        const rollouts = await nextRevisions(storage, due, dialects, options.group_by)
+        await next(rollouts)
+        await storage.commit(rollouts)
+        context.health(null)
+        for (const rollout of rollouts) {
+          context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
+          for (const { reason } of rollout.problems) context.count('leyden_reading_problems', 1, { reason })
+        }
+      } catch (error) {
+        await failed(due, error as Error)
+      }
+    }
+
+    async function failed(due: readonly Due[], error: Error): Promise<void> {
+      if (!(error instanceof Permanent)) {
+        for (const { rollout } of due) open.restore(rollout)
+        retryAt = Date.now() + RETRY_MS
+        context.health(`rollouts cannot be closed: ${error.message}`)
+        return
+      }
+      if (due.length > 1) {
+        for (const one of due) await settle([one])
+        return
+      }
+      context.count('leyden_rollouts_failed')
+      context.log.error('a rollout was refused for good and left out; its spans are kept', {
+        rollout: due[0]!.rollout.key.replace('\u0000', '/'),
+        error: error.message,
+      })
+    }
+
+    /** Opens again what an earlier run left open, or closed before its last spans came. */
+    async function resume(): Promise<void> {
+      for (;;) {
+        try {
+          const found = await storage.uncovered()
+          for (let i = 0; i < found.length && !stopping; i += RESUME_TOGETHER) await resumeSome(found.slice(i, i + RESUME_TOGETHER))
+          return
+        } catch (error) {
+          if (stopping) return
+          context.log.debug('open rollouts cannot be resumed yet', { error: (error as Error).message })
+          await sleep(RETRY_MS)
+        }
+      }
+    }
+
+    async function resumeSome(found: readonly Uncovered[]): Promise<void> {
+      const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
+        const [first] = hints
+        if (first) adopt(trace_id, first)
+        const keys = hints.length ? hints : [routeKey(trace_id, '')]
+        return keys.map((key) => {
+          const rollout = open.get(key, first_received_at)
+          rollout.traces.add(trace_id)
+          rollout.last_at = Math.max(rollout.last_at, last_received_at)
+          open.letGo(rollout)
+          return rollout
+        })
+      })
+      const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
+      for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
+      for (const item of await storage.readItems(found.map(({ trace_id }) => trace_id))) {
+        const key = hintOfItem(item, options.group_by) || owners.get(item.trace_id) || routeKey(item.trace_id, '')
+        const rollout = open.get(key, Date.now())
+        if (item.signal === 'span') rollout.rooted ||= item.parent_span_id === '' && item.end_time > 0n
+        else if (item.event_name === END_EVENT) rollout.ended = true
+      }
+    }
+
+    /** What has ended is closed now; the rest is in storage, and the next start resumes it. */
+    async function shutdown(): Promise<void> {
+      stopping = true
+      clearInterval(sweep)
+      await resuming
+      await closing
+      await close(open.takeFinished())
+    }
+
+    return { start, consume, shutdown }
+  },
+})
+
+const eventName = (batch: SpanBatch, i: number): string => name(batch, i) || String(attribute(batch, i, 'event.name') ?? '')

@@ -1,0 +1,80 @@
+// Makes a rollout of the items that belong to it.
+
+import type { Dialect } from './dialect.ts'
+import { readItems } from './reading.ts'
+import { outcome } from './rewards.ts'
+import type { Rollout, Status } from './rollout.ts'
+import { factsOf, splitKey } from './routing.ts'
+import type { Item, LogRecord, Span, Value } from './span.ts'
+
+/** The log event that ends a rollout; its attribute `leyden.rollout.status` (or `status`) says how. */
+export const END_EVENT = 'leyden.rollout.end'
+
+export interface Closing {
+  readonly key: string
+  readonly closed_by: Rollout['closed_by']
+  readonly revision: number
+  /** Newest arrival among the items, ms since the epoch. */
+  readonly covered_until: number
+}
+
+/**
+ * @param items distinct spans and log records, in any order
+ * @returns the rollout as it enters its pipeline: calls, tools and rewards read, nothing credited yet
+ */
+export function assemble(items: readonly Item[], dialects: readonly Dialect[], closing: Closing): Rollout {
+  const read = readItems(items, dialects)
+  const spans = items.filter((item): item is Span => item.signal === 'span')
+  const end = items.find((item): item is LogRecord => item.signal === 'log' && item.event_name === END_EVENT)
+  const roots = spans.filter((span) => span.parent_span_id === '' && span.end_time > 0n)
+  return {
+    tenant: '',
+    ...splitKey(closing.key),
+    ...factsOf(items),
+    status: end ? statusOf(end) : rootStatus(roots),
+    closed_by: closing.closed_by,
+    complete: end !== undefined || roots.length > 0,
+    revision: closing.revision,
+    ...period(items),
+    spans: items.length,
+    covered_until: closing.covered_until,
+    trace_ids: [...new Set(items.map((item) => item.trace_id))].filter(Boolean),
+    tree: read.tree,
+    calls: read.calls,
+    tools: read.tools,
+    rewards: read.rewards,
+    problems: read.problems,
+    air_mode: '',
+    credit: null,
+    outcome: outcome(read.rewards, read.calls).outcome,
+    transitions: [],
+    rejects: [],
+  }
+}
+
+const STATUSES: readonly string[] = ['succeeded', 'failed', 'cancelled', 'timeout', 'limit']
+
+function statusOf(end: LogRecord): Status {
+  const said = [end.attributes['leyden.rollout.status'], end.attributes['status'], end.body, field(end.body, 'status')]
+  return (said.find((value) => STATUSES.includes(value as string)) ?? 'succeeded') as Status
+}
+
+const field = (value: Value, key: string): Value | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, Value>)[key] : undefined
+
+function rootStatus(roots: readonly Span[]): Status {
+  if (roots.length === 0) return ''
+  return roots.some((span) => span.status === 2) ? 'failed' : 'succeeded'
+}
+
+function period(items: readonly Item[]): { started_at: bigint; ended_at: bigint } {
+  let started_at = 0n
+  let ended_at = 0n
+  for (const item of items) {
+    const start = item.signal === 'span' ? item.start_time : item.time
+    const end = item.signal === 'span' ? item.end_time : item.time
+    if (start > 0n && (started_at === 0n || start < started_at)) started_at = start
+    if (end > ended_at) ended_at = end
+  }
+  return { started_at, ended_at: ended_at > started_at ? ended_at : started_at }
+}

@@ -1,0 +1,74 @@
+// Which rollout a span or log record says it belongs to. The answer is its hint: '' where it says
+// nothing, and then its trace decides.
+
+import { attribute, resource } from './scan.ts'
+import type { Attributes, Item, Value } from './span.ts'
+import type { Envelope, SpanBatch } from './span_batch.ts'
+
+export type GroupBy = 'trace' | 'session'
+
+/** A rollout id and an attempt id as one string. Neither may hold a NUL. */
+export const routeKey = (rolloutId: string, attemptId: string): string => `${rolloutId}\u0000${attemptId}`
+
+export function splitKey(key: string): { rollout_id: string; attempt_id: string } {
+  const cut = key.indexOf('\u0000')
+  return { rollout_id: key.slice(0, cut), attempt_id: key.slice(cut + 1) }
+}
+
+/** The hint of item i: its own attributes first, then its resource's. */
+export function hintOf(batch: SpanBatch, i: number, groupBy: GroupBy): string {
+  return read((key) => attribute(batch, i, key), groupBy) || resourceHint(resource(batch, i), groupBy)
+}
+
+export function hintOfItem(item: Item, groupBy: GroupBy): string {
+  return read((key) => item.attributes[key], groupBy) || read((key) => item.resource[key], groupBy)
+}
+
+/** What an item or its resource says of the rollout as a whole; the first to say something is heard. */
+export interface Facts {
+  readonly task_id: string
+  readonly group_id: string
+  readonly group_size: number
+  readonly mode: 'train' | 'val'
+}
+
+export function factsOf(items: readonly Item[]): Facts {
+  const first = (key: string) => {
+    for (const item of items) {
+      const value = text(item.attributes[key]) || text(item.resource[key])
+      if (value) return value
+    }
+    return ''
+  }
+  const size = Number(first('leyden.group.size'))
+  return {
+    task_id: first('leyden.task.id'),
+    group_id: first('leyden.group.id'),
+    group_size: Number.isSafeInteger(size) && size > 0 ? size : 0,
+    mode: first('leyden.mode') === 'val' ? 'val' : 'train',
+  }
+}
+
+const hints: Record<GroupBy, WeakMap<Envelope, string>> = { trace: new WeakMap(), session: new WeakMap() }
+
+function resourceHint(envelope: Envelope, groupBy: GroupBy): string {
+  let hint = hints[groupBy].get(envelope)
+  if (hint === undefined) hints[groupBy].set(envelope, (hint = read((key) => envelope.attributes[key], groupBy)))
+  return hint
+}
+
+function read(get: (key: string) => Attributes[string] | undefined, groupBy: GroupBy): string {
+  const lightning = text(get('agentlightning.rollout_id'))
+  if (lightning) return routeKey(lightning, text(get('agentlightning.attempt_id')))
+  const own = text(get('leyden.rollout.id'))
+  if (own) return routeKey(own, text(get('leyden.attempt.id')))
+  if (groupBy === 'trace') return ''
+  const session = text(get('session.id')) || text(get('gen_ai.conversation.id'))
+  return session ? routeKey(session, '') : ''
+}
+
+/** Ids are text, but some SDKs send numbers. */
+function text(value: Value | undefined): string {
+  if (typeof value === 'string') return value.replaceAll('\u0000', '')
+  return typeof value === 'number' || typeof value === 'bigint' ? String(value) : ''
+}

@@ -1,0 +1,91 @@
+// Turns rollouts that are due into their next revision: finds out what storage knows of them,
+// reads back what memory no longer holds, and assembles.
+
+import { assemble } from '../data/assemble.ts'
+import type { Dialect } from '../data/dialect.ts'
+import { heldItems, type ClosedBy, type OpenRollout } from '../data/open_rollouts.ts'
+import type { Rollout } from '../data/rollout.ts'
+import { hintOfItem, routeKey, splitKey, type GroupBy } from '../data/routing.ts'
+import type { Item } from '../data/span.ts'
+import type { Storage } from './storage.ts'
+
+export interface Due {
+  readonly rollout: OpenRollout
+  readonly closed_by: ClosedBy
+}
+
+/**
+ * @returns one revision per rollout; two that storage knows to be one become one
+ */
+export async function nextRevisions(
+  storage: Storage,
+  due: readonly Due[],
+  dialects: readonly Dialect[],
+  groupBy: GroupBy,
+): Promise<Rollout[]> {
+  const owners = new Map<string, string>()
+  const arrived = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
+  for (const { trace_id, rollout_id, attempt_id } of await storage.members(arrived)) owners.set(trace_id, routeKey(rollout_id, attempt_id))
+
+  const parts = byKey(due, owners)
+  const keys = [...parts.keys()].map(splitKey)
+  const revisions = await storage.lastRevisions(keys)
+  const partial = new Set([...parts].filter(([key, part]) => revisions.has(key) || part.some((d) => !d.rollout.held)).map(([key]) => key))
+  const readBack = await readItemsOf(storage, partial, parts, owners, groupBy)
+
+  return [...parts].map(([key, part]) => {
+    const items = partial.has(key) ? (readBack.get(key) ?? []) : part.flatMap(({ rollout }) => heldItems(rollout.held!))
+    const last = revisions.get(key)
+    return assemble(items, dialects, {
+      key,
+      closed_by: last === undefined ? part[0]!.closed_by : 'late',
+      revision: (last ?? 0) + 1,
+      covered_until: Math.max(...part.map(({ rollout }) => rollout.last_at)),
+    })
+  })
+}
+
+/** Late spans without a hint come under their trace's id; storage may know that trace as part of another rollout. */
+function byKey(due: readonly Due[], owners: ReadonlyMap<string, string>): Map<string, Due[]> {
+  const parts = new Map<string, Due[]>()
+  for (const one of due) {
+    const { rollout_id, attempt_id } = splitKey(one.rollout.key)
+    const key = (attempt_id === '' && owners.get(rollout_id)) || one.rollout.key
+    const part = parts.get(key)
+    if (part) part.push(one)
+    else parts.set(key, [one])
+  }
+  return parts
+}
+
+async function readItemsOf(
+  storage: Storage,
+  keys: ReadonlySet<string>,
+  parts: ReadonlyMap<string, readonly Due[]>,
+  owners: Map<string, string>,
+  groupBy: GroupBy,
+): Promise<Map<string, Item[]>> {
+  if (keys.size === 0) return new Map()
+  for (const { trace_id, rollout_id, attempt_id } of await storage.tracesOf([...keys].map(splitKey))) {
+    owners.set(trace_id, routeKey(rollout_id, attempt_id))
+  }
+  const traces = new Set<string>()
+  for (const [trace, owner] of owners) if (keys.has(owner)) traces.add(trace)
+  for (const key of keys) {
+    for (const { rollout } of parts.get(key)!) {
+      for (const trace of rollout.traces) {
+        traces.add(trace)
+        if (!owners.has(trace)) owners.set(trace, key)
+      }
+    }
+  }
+  const items = new Map<string, Item[]>()
+  for (const item of await storage.readItems([...traces])) {
+    const key = hintOfItem(item, groupBy) || owners.get(item.trace_id)
+    if (key === undefined || !keys.has(key)) continue
+    const own = items.get(key)
+    if (own) own.push(item)
+    else items.set(key, [item])
+  }
+  return items
+}
