@@ -84,14 +84,23 @@ export interface Reward extends Place, Omit<RewardReading, 'kind'> {
   readonly given_at: number
 }
 
+/** How a rollout was credited, and how its group is to be. */
 export interface CreditSpec {
   readonly method: string
   readonly gamma: number
   readonly lambda: number
-  readonly baseline: 'rollouts' | 'transitions' | 'agents' | 'none'
+  /** `auto`: over agents where two or more of them train, else over rollouts. */
+  readonly baseline: 'auto' | Baseline
   readonly normalize: 'none' | 'std'
+  /** Fewer scored rollouts than this give no advantage but 0. */
   readonly min_group: number
+  /** Lowest and highest outcome; the lowest is what a rollout that ran into a limit gets. */
+  readonly reward_range: readonly [number, number]
+  /** Whether `identical` and `discounted` add step rewards to the outcome. */
+  readonly include_steps: boolean
 }
+
+export type Baseline = 'rollouts' | 'transitions' | 'agents' | 'none'
 
 /** A policy call as training data. */
 export interface Transition {
