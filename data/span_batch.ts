@@ -4,8 +4,9 @@
 import type { Attributes } from './span.ts'
 
 /**
- * `columns` holds STRIDE integers per item; `slots` one integer per item and key of `keys`:
- * the offset in `body` of the attribute's AnyValue (at its length prefix), 0 where it is absent.
+ * `columns` holds STRIDE integers per item; `slots` one integer per item and key of `keys`: the
+ * offset in `body` of the attribute's KeyValue (at its length prefix), 0 where it is absent. What
+ * a batch holds was checked whole: reading any of it cannot fail.
  */
 export interface SpanBatch {
   readonly signal: 'traces' | 'logs'
@@ -24,6 +25,8 @@ export interface Envelope {
   readonly bytes: Buffer
   readonly name: string
   readonly version: string
+  /** Of the enclosing ResourceSpans or ScopeSpans; '' where it says none. */
+  readonly schema_url: string
   readonly attributes: Attributes
 }
 
@@ -51,3 +54,24 @@ export const COLUMN = {
 } as const
 
 export const STRIDE = 13
+
+const column = ({ columns }: SpanBatch, i: number, name: keyof typeof COLUMN) => columns[i * STRIDE + COLUMN[name]]!
+
+/** 32 lower-case hex digits; '' for a log record outside a trace. */
+export const traceId = (batch: SpanBatch, i: number): string => hex(batch.body, column(batch, i, 'trace_id'), 16)
+/** 16 lower-case hex digits. */
+export const spanId = (batch: SpanBatch, i: number): string => hex(batch.body, column(batch, i, 'span_id'), 8)
+/** '' for a root. */
+export const parentSpanId = (batch: SpanBatch, i: number): string => hex(batch.body, column(batch, i, 'parent_span_id'), 8)
+
+/** Nanoseconds since the Unix epoch; 0n where the exporter left it out. */
+export const startTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batch.body, column(batch, i, 'start_time'))
+export const endTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batch.body, column(batch, i, 'end_time'))
+
+/** The item's own bytes: a Span or LogRecord message. */
+export const payload = (batch: SpanBatch, i: number): Buffer => batch.body.subarray(column(batch, i, 'start'), column(batch, i, 'end'))
+export const resource = (batch: SpanBatch, i: number): Envelope => batch.resources[column(batch, i, 'resource')]!
+export const scope = (batch: SpanBatch, i: number): Envelope => batch.scopes[column(batch, i, 'scope')]!
+
+const hex = (body: Buffer, at: number, size: number) => (at === 0 ? '' : body.toString('hex', at, at + size))
+const nanoseconds = (body: Buffer, at: number) => (at === 0 ? 0n : body.readBigUInt64LE(at))

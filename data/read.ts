@@ -1,0 +1,326 @@
+// From OTLP bytes to objects: spans, log records, attributes. Used where a rollout is read, on
+// bytes that scan() accepted. Fields may come in any order, twice, or in parts: the last one
+// counts, and messages sent in parts are merged, as the protobuf rules say.
+
+import type { Attributes, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
+import { payload, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+import { fixed, int32, int64, open, skip, tag, varint, type Cursor } from './wire.ts'
+
+/** Item i of a batch, whole. */
+export function readItem(batch: SpanBatch, i: number): Span | LogRecord {
+  const read = batch.signal === 'traces' ? readSpan : readLog
+  return read(payload(batch, i), resource(batch, i), scope(batch, i))
+}
+
+/** The item's attribute `key`, which must be one of `batch.keys`. Resource attributes are not looked at. */
+export function attribute(batch: SpanBatch, i: number, key: string): Value | undefined {
+  const { body, keys, slots } = batch
+  const slot = slots[i * keys.length + keys.indexOf(key)]
+  if (!slot) return undefined
+  const c = { bytes: body, pos: slot }
+  return readKeyValue(c, open(c, body.length)).value
+}
+
+/** A span from its own bytes, those of its Resource and those of its InstrumentationScope. */
+export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: Envelope | Buffer): Span {
+  const c = { bytes: payload, pos: 0 }
+  const end = payload.length
+  const attributes = emptyAttributes()
+  const events: SpanEvent[] = []
+  const links: SpanLink[] = []
+  let trace_id = ''
+  let span_id = ''
+  let parent_span_id = ''
+  let name = ''
+  let kind = 0
+  let start_time = 0n
+  let end_time = 0n
+  let dropped_attributes = 0
+  let status = 0
+  let status_message = ''
+  while (c.pos < end) {
+    const field = tag(c, end)
+    switch (field) {
+      case 10:
+        trace_id = id(c, end, 16)
+        break
+      case 18:
+        span_id = id(c, end, 8)
+        break
+      case 34:
+        parent_span_id = id(c, end, 8)
+        break
+      case 42:
+        name = text(c, end)
+        break
+      case 48:
+        kind = int32(c, end)
+        break
+      case 57:
+        start_time = nanoseconds(c, end)
+        break
+      case 65:
+        end_time = nanoseconds(c, end)
+        break
+      case 74:
+        addAttribute(attributes, c, open(c, end))
+        break
+      case 80:
+        dropped_attributes = int32(c, end) >>> 0
+        break
+      case 90:
+        events.push(readEvent(c, open(c, end)))
+        break
+      case 106:
+        links.push(readLink(c, open(c, end)))
+        break
+      case 122: {
+        const statusEnd = open(c, end)
+        while (c.pos < statusEnd) {
+          const part = tag(c, statusEnd)
+          if (part === 18) status_message = text(c, statusEnd)
+          else if (part === 24) status = int32(c, statusEnd)
+          else skip(c, part, statusEnd)
+        }
+        break
+      }
+      default:
+        skip(c, field, end)
+    }
+  }
+  return {
+    signal: 'span',
+    trace_id,
+    span_id,
+    parent_span_id,
+    name,
+    kind,
+    start_time,
+    end_time,
+    status,
+    status_message,
+    attributes,
+    dropped_attributes,
+    events,
+    links,
+    resource: resourceAttributes(resource),
+    scope: toScope(scope),
+  }
+}
+
+/** A log record, likewise. */
+export function readLog(payload: Buffer, resource: Envelope | Buffer, scope: Envelope | Buffer): LogRecord {
+  const c = { bytes: payload, pos: 0 }
+  const end = payload.length
+  const attributes = emptyAttributes()
+  let trace_id = ''
+  let span_id = ''
+  let time = 0n
+  let observed = 0n
+  let severity = 0
+  let event_name = ''
+  let body: Value = null
+  let dropped_attributes = 0
+  while (c.pos < end) {
+    const field = tag(c, end)
+    switch (field) {
+      case 9:
+        time = nanoseconds(c, end)
+        break
+      case 16:
+        severity = int32(c, end)
+        break
+      case 42:
+        body = readValue(c, open(c, end), body)
+        break
+      case 50:
+        addAttribute(attributes, c, open(c, end))
+        break
+      case 56:
+        dropped_attributes = int32(c, end) >>> 0
+        break
+      case 74:
+        trace_id = id(c, end, 16)
+        break
+      case 82:
+        span_id = id(c, end, 8)
+        break
+      case 89:
+        observed = nanoseconds(c, end)
+        break
+      case 98:
+        event_name = text(c, end)
+        break
+      default:
+        skip(c, field, end)
+    }
+  }
+  const named = attributes['event.name']
+  return {
+    signal: 'log',
+    trace_id,
+    span_id,
+    time: time || observed,
+    severity,
+    event_name: event_name || (typeof named === 'string' ? named : ''),
+    body,
+    attributes,
+    dropped_attributes,
+    resource: resourceAttributes(resource),
+    scope: toScope(scope),
+  }
+}
+
+/** What a Resource (attributes in field 1) or an InstrumentationScope (field 3) says. */
+export function readEnvelope(kind: 'resource' | 'scope', bytes: Buffer, schema_url = ''): Envelope {
+  const c = { bytes, pos: 0 }
+  const end = bytes.length
+  const attributes = emptyAttributes()
+  let name = ''
+  let version = ''
+  while (c.pos < end) {
+    const field = tag(c, end)
+    if (field === (kind === 'resource' ? 10 : 26)) addAttribute(attributes, c, open(c, end))
+    else if (kind === 'scope' && field === 10) name = text(c, end)
+    else if (kind === 'scope' && field === 18) version = text(c, end)
+    else skip(c, field, end)
+  }
+  return { bytes, name, version, schema_url, attributes }
+}
+
+const resourceAttributes = (resource: Envelope | Buffer): Attributes =>
+  (Buffer.isBuffer(resource) ? readEnvelope('resource', resource) : resource).attributes
+
+function toScope(scope: Envelope | Buffer): Scope {
+  const { name, version, attributes } = Buffer.isBuffer(scope) ? readEnvelope('scope', scope) : scope
+  return { name, version, attributes }
+}
+
+function readEvent(c: Cursor, end: number): SpanEvent {
+  const attributes = emptyAttributes()
+  let name = ''
+  let time = 0n
+  while (c.pos < end) {
+    const field = tag(c, end)
+    if (field === 9) time = nanoseconds(c, end)
+    else if (field === 18) name = text(c, end)
+    else if (field === 26) addAttribute(attributes, c, open(c, end))
+    else skip(c, field, end)
+  }
+  return { name, time, attributes }
+}
+
+function readLink(c: Cursor, end: number): SpanLink {
+  const attributes = emptyAttributes()
+  let trace_id = ''
+  let span_id = ''
+  while (c.pos < end) {
+    const field = tag(c, end)
+    if (field === 10) trace_id = id(c, end, 16)
+    else if (field === 18) span_id = id(c, end, 8)
+    else if (field === 34) addAttribute(attributes, c, open(c, end))
+    else skip(c, field, end)
+  }
+  return { trace_id, span_id, attributes }
+}
+
+type Mutable = { [key: string]: Value }
+
+/** Without a prototype: a span may well carry an attribute named `constructor`. */
+const emptyAttributes = (): Mutable => Object.create(null) as Mutable
+
+function addAttribute(to: Mutable, c: Cursor, end: number): void {
+  const { key, value } = readKeyValue(c, end)
+  to[key] = value
+}
+
+function readKeyValue(c: Cursor, end: number): { key: string; value: Value } {
+  let key = ''
+  let value: Value = null
+  while (c.pos < end) {
+    const field = tag(c, end)
+    if (field === 10) key = text(c, end)
+    else if (field === 18) value = readValue(c, open(c, end), value)
+    else skip(c, field, end)
+  }
+  return { key, value }
+}
+
+/** An AnyValue. `before` is what an earlier part of the same value said: lists of the same kind are merged. */
+function readValue(c: Cursor, end: number, before: Value = null): Value {
+  let value = before
+  while (c.pos < end) {
+    const field = tag(c, end)
+    switch (field) {
+      case 10:
+        value = text(c, end)
+        break
+      case 16:
+        value = varint(c, end) !== 0
+        break
+      case 24:
+        value = int64(c, end)
+        break
+      case 33:
+        value = c.bytes.readDoubleLE(fixed(c, 8, end))
+        break
+      case 42:
+        value = readList(c, open(c, end), Array.isArray(value) ? value : [])
+        break
+      case 50:
+        value = readMap(c, open(c, end), isMap(value) ? value : {})
+        break
+      case 58: {
+        const bytesEnd = open(c, end)
+        value = new Uint8Array(c.bytes.subarray(c.pos, bytesEnd))
+        c.pos = bytesEnd
+        break
+      }
+      default:
+        skip(c, field, end)
+    }
+  }
+  return value
+}
+
+function readList(c: Cursor, end: number, before: readonly Value[]): Value[] {
+  const list = [...before]
+  while (c.pos < end) {
+    const field = tag(c, end)
+    if (field === 10) list.push(readValue(c, open(c, end)))
+    else skip(c, field, end)
+  }
+  return list
+}
+
+function readMap(c: Cursor, end: number, before: Attributes): Attributes {
+  const map = Object.assign(emptyAttributes(), before)
+  while (c.pos < end) {
+    const field = tag(c, end)
+    if (field === 10) addAttribute(map, c, open(c, end))
+    else skip(c, field, end)
+  }
+  return map
+}
+
+const isMap = (value: Value): value is Attributes =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+
+/** Lower-case hex; '' for an id that is empty, all zero or of another length. */
+function id(c: Cursor, end: number, size: number): string {
+  const idEnd = open(c, end)
+  const start = c.pos
+  c.pos = idEnd
+  if (idEnd - start !== size) return ''
+  const hex = c.bytes.toString('hex', start, idEnd)
+  return /[1-9a-f]/.test(hex) ? hex : ''
+}
+
+function text(c: Cursor, end: number): string {
+  const textEnd = open(c, end)
+  const start = c.pos
+  c.pos = textEnd
+  return c.bytes.toString('utf8', start, textEnd)
+}
+
+const nanoseconds = (c: Cursor, end: number): bigint => c.bytes.readBigUInt64LE(fixed(c, 8, end))

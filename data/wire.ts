@@ -1,0 +1,110 @@
+// The protobuf wire format: reading within bounds, and writing. What the bytes mean is said by
+// scan.ts, read.ts and messages.ts.
+
+/** Bytes or JSON that are not what they claim to be. The message says where. */
+export class Malformed extends Error {
+  override name = 'Malformed'
+}
+
+/** Where reading stands. One object per request, so that reading allocates nothing. */
+export interface Cursor {
+  readonly bytes: Buffer
+  pos: number
+}
+
+/** Values nested deeper than this are refused: recursion is bounded, and nobody means it. */
+export const MAX_DEPTH = 64
+
+/** A varint as a double: one beyond 2^53 is inexact, and still too big for anything that is a length. */
+export function varint(c: Cursor, end: number): number {
+  if (c.pos >= end) throw cutShort(c)
+  let byte = c.bytes[c.pos++]!
+  if (byte < 128) return byte
+  let value = byte & 127
+  for (let scale = 128; scale <= 2 ** 63; scale *= 128) {
+    if (c.pos >= end) throw cutShort(c)
+    byte = c.bytes[c.pos++]!
+    value += (byte & 127) * scale
+    if (byte < 128) return value
+  }
+  throw new Malformed(`a varint of more than ten bytes ends at byte ${c.pos}`)
+}
+
+/** An enum or int32: the low 32 bits of a varint. */
+export function int32(c: Cursor, end: number): number {
+  const start = c.pos
+  varint(c, end)
+  let value = 0
+  for (let i = start, shift = 0; i < c.pos && shift < 32; i++, shift += 7) value |= (c.bytes[i]! & 127) << shift
+  return value
+}
+
+/** An int64: a number where that is exact, else a bigint. */
+export function int64(c: Cursor, end: number): number | bigint {
+  const start = c.pos
+  const value = varint(c, end)
+  if (value <= Number.MAX_SAFE_INTEGER) return value
+  let bits = 0n
+  for (let i = c.pos - 1; i >= start; i--) bits = (bits << 7n) | BigInt(c.bytes[i]! & 127)
+  const signed = BigInt.asIntN(64, bits)
+  return signed >= Number.MIN_SAFE_INTEGER && signed <= Number.MAX_SAFE_INTEGER ? Number(signed) : signed
+}
+
+/** A field's number and wire type: `number << 3 | type`. */
+export function tag(c: Cursor, end: number): number {
+  const value = varint(c, end)
+  if (value < 8 || value > 0xffff_ffff) throw new Malformed(`no field has the number that ends at byte ${c.pos}`)
+  return value
+}
+
+/** Reads a length and returns where that many bytes end. */
+export function open(c: Cursor, end: number): number {
+  const length = varint(c, end)
+  if (length > end - c.pos) throw new Malformed(`${length} bytes announced at byte ${c.pos}, where ${end - c.pos} are left`)
+  return c.pos + length
+}
+
+/** Passes over a field that nobody asked for, groups included. */
+export function skip(c: Cursor, fieldTag: number, end: number, depth = 0): void {
+  switch (fieldTag & 7) {
+    case 0:
+      varint(c, end)
+      return
+    case 1:
+      return advance(c, 8, end)
+    case 2:
+      c.pos = open(c, end)
+      return
+    case 3:
+      return skipGroup(c, fieldTag >>> 3, end, depth)
+    case 5:
+      return advance(c, 4, end)
+    default:
+      throw new Malformed(`wire type ${fieldTag & 7} out of place before byte ${c.pos}`)
+  }
+}
+
+/** Returns the offset of a fixed-size field and passes over it. */
+export function fixed(c: Cursor, size: 4 | 8, end: number): number {
+  advance(c, size, end)
+  return c.pos - size
+}
+
+function advance(c: Cursor, size: number, end: number): void {
+  if (size > end - c.pos) throw cutShort(c)
+  c.pos += size
+}
+
+function skipGroup(c: Cursor, field: number, end: number, depth: number): void {
+  if (depth === MAX_DEPTH) throw new Malformed(`groups nested deeper than ${MAX_DEPTH} at byte ${c.pos}`)
+  for (;;) {
+    const inner = tag(c, end)
+    if ((inner & 7) !== 4) skip(c, inner, end, depth + 1)
+    else if (inner >>> 3 === field) return
+    else throw new Malformed(`group ${field} is closed as ${inner >>> 3} at byte ${c.pos}`)
+  }
+}
+
+function cutShort(c: Cursor): Malformed {
+  return new Malformed(`the message is cut short at byte ${c.pos}`)
+}
