@@ -8,18 +8,19 @@ export interface Dialect {
   readonly name: string
   /** True when this span or record is written in this dialect. Attribute keys decide first, then the span's name, then its scope. */
   matches(item: Item): boolean
-  /** What it says. `null`: nothing that matters here. Never throws on malformed values: it returns what it could read, with flags. */
+  /** What it is. `null`: nothing that matters here. Never throws on malformed values: it returns what it could read, with flags. */
   read(item: Item): Reading | null
+  /** Scores that any span or record may carry in this dialect's way, whichever dialect says what the item is. */
+  rewards?(item: Item): readonly RewardReading[]
 }
 
 export type Reading =
   | CallReading
   | ToolReading
   | AgentReading
-  | RewardReading
   | PartReading
   | { readonly kind: 'chain' }
-  /** A judge, guardrail or evaluator: calls below it are never a policy's, tools below it never earn. */
+  /** A judge, guardrail, evaluator or reward function: calls below it are never a policy's, tools below it never earn. */
   | { readonly kind: 'evaluator'; readonly name?: string }
 
 export type Part =
@@ -114,9 +115,11 @@ export interface AgentReading {
 }
 
 export interface RewardReading {
-  readonly kind: 'reward'
-  /** `value` is null where the carrier held no usable number; `problem` then says what it held. */
+  /** None where the carrier gave no score at all; `problem` then says why. */
   readonly dimensions: readonly RewardDimension[]
+  /** Name of the dimension that the carrier itself calls the primary one. */
+  readonly primary?: string
+  readonly problem?: string
   readonly source: 'environment' | 'human' | 'judge'
   readonly annotator?: string
   /** What the reward is about, where the carrier says so; else the span's place in the tree decides. */
@@ -131,6 +134,7 @@ export interface RewardReading {
 
 export interface RewardDimension {
   readonly name: string
+  /** Null where the carrier held no usable number; `problem` then says what it held. */
   readonly value: number | null
   readonly label?: string
   readonly problem?: string
@@ -146,4 +150,6 @@ export interface PartReading {
   readonly tool?: Partial<ToolReading>
   /** One more message of the prompt, in order. */
   readonly message?: Message
+  /** One more part of the completion, in order. */
+  readonly action?: Part
 }

@@ -1,7 +1,7 @@
 // A rollout: one try of a task by an agent, as it travels through a `rollouts` pipeline.
 // Field names are column names.
 
-import type { CallReading, RewardReading, ToolReading } from './dialect.ts'
+import type { AgentReading, CallReading, RewardReading, ToolReading } from './dialect.ts'
 import type { SpanTree } from './tree.ts'
 
 export type Status = 'succeeded' | 'failed' | 'cancelled' | 'timeout' | 'limit' | ''
@@ -36,7 +36,7 @@ export interface Rollout {
   readonly tools: readonly Tool[]
   readonly rewards: readonly Reward[]
   /** Readings that could not be used, other than calls: counted by reason. */
-  readonly problems: readonly { readonly reason: string; readonly span_id: string; readonly detail: string }[]
+  readonly problems: readonly Problem[]
 
   readonly air_mode: '' | 'potential' | 'bonus' | 'off'
   /** How group advantages are to be made; null until credit_assignment saw the rollout. */
@@ -60,6 +60,8 @@ export interface Place {
   readonly node: number
   /** True under an evaluator, judge or reward span. */
   readonly judged: boolean
+  /** `agentlightning.span_sequence_id`, where it is given: orders spans whose clocks differ. */
+  readonly sequence_id?: number
 }
 
 export interface Call extends Place, Omit<CallReading, 'kind'> {
@@ -67,6 +69,8 @@ export interface Call extends Place, Omit<CallReading, 'kind'> {
   readonly model: string
   /** Ids of the spans merged into this one. */
   readonly merged_span_ids: readonly string[]
+  /** Rollout that the span itself names; calls of two rollouts are never merged. */
+  readonly rollout_id?: string
 }
 
 export interface Tool extends Place, Omit<ToolReading, 'kind'> {
@@ -78,7 +82,15 @@ export interface Tool extends Place, Omit<ToolReading, 'kind'> {
   readonly air_class?: AirClass
 }
 
-export interface Reward extends Place, Omit<RewardReading, 'kind'> {
+export interface Agent extends Place, Omit<AgentReading, 'kind'> {}
+
+export interface Problem {
+  readonly reason: string
+  readonly span_id: string
+  readonly detail: string
+}
+
+export interface Reward extends Place, RewardReading {
   readonly reward_id: string
   /** Milliseconds since the Unix epoch. */
   readonly given_at: number
