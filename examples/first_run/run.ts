@@ -52,7 +52,7 @@ async function rollout(seed: number): Promise<string> {
     span.end()
     await flushSpans()
     // Everything is delivered: with this event Leyden need not wait to see whether more comes.
-    logger.emit({ eventName: 'leyden.rollout.end', attributes: { ...attributes, status: 'succeeded' } })
+    logger.emit({ eventName: 'leyden.rollout.end', attributes: { ...attributes, 'leyden.rollout.status': 'succeeded' } })
   })
   return id
 }

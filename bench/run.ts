@@ -1,0 +1,34 @@
+// npm run bench -- <ingest|assemble>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+
+import { parseArgs } from 'node:util'
+
+import { ingest } from './ingest.ts'
+
+const HELP = `Measures Leyden on this machine and prints tables in Markdown.
+
+Usage:
+  npm run bench -- ingest [--transport http,grpc] [--batch 1,64,512] [--seconds 5]
+      Sends agents' spans over OTLP to a Leyden of its own: spans per second, CPU, memory, acknowledgement times,
+      and whether all that was acknowledged was stored.
+  npm run bench -- assemble [--spans 20000,100000]
+      Assembles and credits one rollout of so many spans.
+
+Compare only figures of one run on one machine.
+`
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    transport: { type: 'string', default: 'http,grpc' },
+    batch: { type: 'string', default: '1,64,512' },
+    seconds: { type: 'string', default: '5' },
+    spans: { type: 'string', default: '20000,100000' },
+    help: { type: 'boolean', default: false },
+  },
+})
+const numbers = (text: string) => text.split(',').map(Number)
+
+if (values.help || positionals.length !== 1) console.log(HELP)
+else if (positionals[0] === 'ingest') {
+  await ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) })
+}
