@@ -24,6 +24,7 @@ export interface Closing {
  */
 export function assemble(items: readonly Item[], dialects: readonly Dialect[], closing: Closing): Rollout {
   const read = readItems(items, dialects)
+  const scored = outcome(read.rewards, read.calls, read.tree)
   const spans = items.filter((item): item is Span => item.signal === 'span')
   const end = items.find((item): item is LogRecord => item.signal === 'log' && item.event_name === END_EVENT)
   const roots = spans.filter((span) => span.parent_span_id === '' && span.end_time > 0n)
@@ -43,10 +44,10 @@ export function assemble(items: readonly Item[], dialects: readonly Dialect[], c
     calls: read.calls,
     tools: read.tools,
     rewards: read.rewards,
-    problems: read.problems,
+    problems: [...read.problems, ...scored.problems],
     air_mode: '',
     credit: null,
-    outcome: outcome(read.rewards, read.calls).outcome,
+    outcome: scored.outcome,
     transitions: [],
     rejects: [],
   }
