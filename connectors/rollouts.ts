@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { END_EVENT } from '../data/assemble.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import { hintOf, hintOfItem, routeKey, splitKey } from '../data/routing.ts'
-import { attribute, endTime, isRoot, name, traceId } from '../data/scan.ts'
+import { endTime, isRoot, itemName, traceId } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
@@ -92,7 +92,7 @@ export default connector({
           const trace = traceId(batch, i)
           if (trace) rollout.traces.add(trace)
           if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
-          else if (eventName(batch, i) === END_EVENT) rollout.ended = ended = true
+          else if (itemName(batch, i) === END_EVENT) rollout.ended = ended = true
         }
         open.add(rollout, batch, indices, now)
       }
@@ -205,7 +205,7 @@ export default connector({
       for (const item of await storage.readItems(found.map(({ trace_id }) => trace_id))) {
         const key = hintOfItem(item, options.group_by) || owners.get(item.trace_id) || routeKey(item.trace_id, '')
         const rollout = open.get(key, Date.now())
-        if (item.signal === 'span') rollout.rooted ||= item.parent_span_id === '' && item.end_time > 0n
+        if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
         else if (item.event_name === END_EVENT) rollout.ended = true
       }
     }
@@ -222,5 +222,3 @@ export default connector({
     return { start, consume, shutdown }
   },
 })
-
-const eventName = (batch: SpanBatch, i: number): string => name(batch, i) || String(attribute(batch, i, 'event.name') ?? '')

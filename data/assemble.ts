@@ -27,7 +27,7 @@ export function assemble(items: readonly Item[], dialects: readonly Dialect[], c
   const scored = outcome(read.rewards, read.calls, read.tree)
   const spans = items.filter((item): item is Span => item.signal === 'span')
   const end = items.find((item): item is LogRecord => item.signal === 'log' && item.event_name === END_EVENT)
-  const roots = spans.filter((span) => span.parent_span_id === '' && span.end_time > 0n)
+  const roots = spans.filter((span) => (span.parent_span_id === '' || span.remote_parent) && span.end_time > 0n)
   return {
     tenant: '',
     ...splitKey(closing.key),

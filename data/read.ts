@@ -3,7 +3,7 @@
 // counts, and messages sent in parts are merged, as the protobuf rules say.
 
 import type { Attributes, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
-import { payload, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+import { payload, REMOTE_PARENT, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, int64, open, skip, tag, varint, type Cursor } from './wire.ts'
 
 /** Item i of a batch, whole. */
@@ -36,6 +36,7 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
   let start_time = 0n
   let end_time = 0n
   let dropped_attributes = 0
+  let remote_parent = false
   let status = 0
   let status_message = ''
   while (c.pos < end) {
@@ -74,6 +75,9 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
       case 106:
         links.push(readLink(c, open(c, end)))
         break
+      case 133:
+        remote_parent = (c.bytes.readUInt32LE(fixed(c, 4, end)) & REMOTE_PARENT) === REMOTE_PARENT
+        break
       case 122: {
         const statusEnd = open(c, end)
         while (c.pos < statusEnd) {
@@ -93,6 +97,7 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
     trace_id,
     span_id,
     parent_span_id,
+    remote_parent,
     name,
     kind,
     start_time,

@@ -9,7 +9,7 @@ import { fixed, int32, Malformed, MAX_DEPTH, open, skip, tag, type Cursor } from
 
 export { Malformed } from './wire.ts'
 export { attribute, readItem, readLog, readSpan } from './read.ts'
-export { endTime, parentSpanId, payload, resource, scope, spanId, startTime, traceId } from './span_batch.ts'
+export { endTime, isRoot, itemName, parentSpanId, payload, resource, scope, spanId, startTime, traceId } from './span_batch.ts'
 
 /** The attributes that say where an item belongs: what the rollouts connector asks of every batch. */
 export const ROUTING_KEYS = [
@@ -152,6 +152,11 @@ function span(s: Scan, end: number): void {
       case 122:
         status(c, open(c, end), columns, at)
         break
+      case 133: {
+        const flags = fixed(c, 4, end)
+        columns[at + COLUMN.flags] = c.bytes.readUInt32LE(flags)
+        break
+      }
       case 90:
         walk(s, open(c, end), EVENT, 0)
         break

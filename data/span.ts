@@ -32,6 +32,8 @@ export interface Span {
   readonly span_id: string
   /** '' for a root. */
   readonly parent_span_id: string
+  /** The parent is in another process: this span is where the work of this one began. */
+  readonly remote_parent: boolean
   readonly name: string
   /** OTLP SpanKind, 0 to 5. */
   readonly kind: number

@@ -51,9 +51,14 @@ export const COLUMN = {
   /** Index into `resources` and `scopes`. */
   resource: 11,
   scope: 12,
+  /** A span's flags; bits 8 and 9 say whether its parent is remote. */
+  flags: 13,
 } as const
 
-export const STRIDE = 13
+export const STRIDE = 14
+
+/** SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE and SPAN_FLAGS_CONTEXT_IS_REMOTE. */
+export const REMOTE_PARENT = 0x300
 
 const column = ({ columns }: SpanBatch, i: number, name: keyof typeof COLUMN) => columns[i * STRIDE + COLUMN[name]]!
 
@@ -63,6 +68,16 @@ export const traceId = (batch: SpanBatch, i: number): string => hex(batch.body, 
 export const spanId = (batch: SpanBatch, i: number): string => hex(batch.body, column(batch, i, 'span_id'), 8)
 /** '' for a root. */
 export const parentSpanId = (batch: SpanBatch, i: number): string => hex(batch.body, column(batch, i, 'parent_span_id'), 8)
+
+/** A span that began the work of this process: it has no parent, or one in another process. */
+export const isRoot = (batch: SpanBatch, i: number): boolean =>
+  column(batch, i, 'parent_span_id') === 0 || (column(batch, i, 'flags') & REMOTE_PARENT) === REMOTE_PARENT
+
+/** The span's name, or the log record's event name. */
+export function itemName(batch: SpanBatch, i: number): string {
+  const at = column(batch, i, 'name')
+  return batch.body.toString('utf8', at, at + column(batch, i, 'name_length'))
+}
 
 /** Nanoseconds since the Unix epoch; 0n where the exporter left it out. */
 export const startTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batch.body, column(batch, i, 'start_time'))
