@@ -7,8 +7,12 @@ export interface Field<T> {
   readonly expects: string
   /** As it would be written in YAML; absent means the option is required. `null` means "not set". */
   readonly default?: unknown
+  /** What the reference page shows where there is no default. */
+  readonly example?: unknown
+  /** Old or common names of the option that still work, with a warning. */
+  readonly aliases?: readonly string[]
   readonly secret?: boolean
-  /** The field takes the text as written (0123 stays "0123"), not what YAML makes of it. */
+  /** The field takes the text of an expansion such as ${env:X} as it is (0123 stays "0123"), not what YAML makes of it. */
   readonly text?: boolean
   /** Fields below this one: a nested group. */
   readonly fields?: Fields
@@ -17,6 +21,8 @@ export interface Field<T> {
   readonly type: 'text' | 'flag' | 'number' | 'choice' | 'duration' | 'list' | 'map' | 'group' | 'any'
   /** Returns undefined when the value does not fit; problems below it are reported with their own path. */
   read(value: unknown, path: readonly string[], problems: Problem[]): T | undefined
+  /** What to do about a value that does not fit, where that can be told. */
+  advice?(value: unknown): string | undefined
 }
 
 export type Fields = Readonly<Record<string, Field<any>>>
@@ -27,15 +33,28 @@ export interface Problem {
   readonly message: string
 }
 
+/** Stands for a value that could not be found out, e.g. one from a missing file. That is reported already. */
+export const UNKNOWN = Symbol('unknown')
+
 interface Options<T> {
   default?: T
+  example?: T
+  aliases?: readonly string[]
 }
 type Optional<T> = { default: null } & Omit<Options<T>, 'default'>
 
 export function text(doc: string, options: Optional<string>): Field<string | null>
 export function text(doc: string, options?: Options<string>): Field<string>
 export function text(doc: string, options: object = {}): Field<any> {
-  return { type: 'text', text: true, doc, expects: 'a string', ...options, read: (value) => (typeof value === 'string' ? value : undefined) }
+  return {
+    type: 'text',
+    text: true,
+    doc,
+    expects: 'a string',
+    ...options,
+    read: (value) => (typeof value === 'string' ? value : undefined),
+    advice: (value) => (isRecord(value) || Array.isArray(value) ? undefined : 'put it in quotes'),
+  }
 }
 
 export function secret(doc: string, options: Optional<string>): Field<string | null>
@@ -58,13 +77,18 @@ interface NumberOptions extends Options<number> {
   integer?: boolean
 }
 
-export const number = (doc: string, { min = -Infinity, max = Infinity, integer = false, ...options }: NumberOptions = {}): Field<number> => ({
+export const number = (
+  doc: string,
+  { min = -Infinity, max = Infinity, integer = false, ...options }: NumberOptions = {},
+): Field<number> => ({
   type: 'number',
   doc,
   expects: range(integer ? 'an integer' : 'a number', min, max),
   ...options,
-  read: (value) =>
-    typeof value === 'number' && value >= min && value <= max && (!integer || Number.isSafeInteger(value)) ? value : undefined,
+  read(value) {
+    if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > max) return undefined
+    return !integer || Number.isSafeInteger(value) ? value : undefined
+  },
 })
 
 export const oneOf = <const T extends string>(values: readonly T[], doc: string, options: Options<NoInfer<T>> = {}): Field<T> => ({
@@ -89,7 +113,11 @@ export const list = <T>(item: Field<T>, doc: string, options: Options<readonly T
 })
 
 /** A map from any key to values of one kind. */
-export const map = <T>(item: Field<T>, doc: string, options: Options<Readonly<Record<string, T>>> = {}): Field<Readonly<Record<string, T>>> => ({
+export const map = <T>(
+  item: Field<T>,
+  doc: string,
+  options: Options<Readonly<Record<string, T>>> = {},
+): Field<Readonly<Record<string, T>>> => ({
   type: 'map',
   items: item,
   doc,
@@ -104,12 +132,13 @@ export const map = <T>(item: Field<T>, doc: string, options: Options<Readonly<Re
 /** Options below an option. `null` in the file means all defaults; `default: null` means it is off unless it is written. */
 export function group<F extends Fields>(fields: F, doc: string, options: { default: null }): Field<Config<F> | null>
 export function group<F extends Fields>(fields: F, doc: string, options?: object): Field<Config<F>>
-export function group<F extends Fields>(fields: F, doc: string, options: object = { default: {} }): Field<any> {
+export function group<F extends Fields>(fields: F, doc: string, options: object = {}): Field<any> {
   return {
     type: 'group',
     fields,
     doc,
     expects: 'a map of options',
+    default: {},
     ...options,
     read: (value, path, problems) => readConfig(fields, value, path, problems),
   }
@@ -117,55 +146,95 @@ export function group<F extends Fields>(fields: F, doc: string, options: object 
 
 /** Milliseconds per unit of Go's duration strings. */
 const UNITS: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+const DURATION = /(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g
+const BARE_NUMBER = /^\d+\.?\d*$/
 
 /** A duration such as 200ms, 5s or 1h30m, read as milliseconds. */
-export function duration(doc: string, options: { default: null; min?: number }): Field<number | null>
-export function duration(doc: string, options?: { default?: string; min?: number }): Field<number>
-export function duration(doc: string, { min = 0, ...options }: { default?: string | null; min?: number } = {}): Field<any> {
+export function duration(doc: string, options: { default: null; min?: number; example?: string }): Field<number | null>
+export function duration(doc: string, options?: { default?: string; min?: number; example?: string }): Field<number>
+export function duration(
+  doc: string,
+  { min = 0, ...options }: { default?: string | null; min?: number; example?: string } = {},
+): Field<any> {
   return {
     type: 'duration',
     text: true,
     doc,
-    expects: 'a duration such as 200ms, 5s or 1h30m',
+    expects: `a duration such as 200ms, 5s or 1h30m${min > 0 ? `, at least ${formatDuration(min)}` : ''}`,
     ...options,
     read(value) {
       const written = String(value)
-      if (written === '0') return min > 0 ? undefined : 0
-      if (!/^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$/.test(written)) return undefined
-      const total = [...written.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)].reduce((sum, [, n, unit]) => sum + Number(n) * UNITS[unit!]!, 0)
+      if (written !== '0' && (written === '' || written.replace(DURATION, '') !== '')) return undefined
+      const total = [...written.matchAll(DURATION)].reduce((sum, [, n, unit]) => sum + Number(n) * UNITS[unit!]!, 0)
       return total >= min ? total : undefined
     },
+    advice: (value) => (BARE_NUMBER.test(String(value)) ? `give it a unit, e.g. ${value}s` : undefined),
   }
+}
+
+/** Milliseconds as Go prints them: 250ms, 1.5s, 5m0s, 1h30m0s. */
+export function formatDuration(ms: number): string {
+  if (ms === 0) return '0s'
+  if (ms < 1e-3) return `${Math.round(ms / UNITS.ns!)}ns`
+  if (ms < 1) return `${ms / UNITS.µs!}µs`
+  if (ms < 1_000) return `${ms}ms`
+  const [hours, minutes, seconds] = [Math.floor(ms / 3_600_000), Math.floor(ms / 60_000) % 60, (ms % 60_000) / 1_000]
+  if (hours > 0) return `${hours}h${minutes}m${seconds}s`
+  return minutes > 0 ? `${minutes}m${seconds}s` : `${seconds}s`
 }
 
 /** Reads one component's options. Every problem is collected; none is thrown. */
 export function readConfig<F extends Fields>(fields: F, input: unknown, path: readonly string[], problems: Problem[]): Config<F> {
   const config: Record<string, unknown> = {}
-  if (input != null && !isRecord(input)) problems.push({ path, message: `must be a map of options (got ${JSON.stringify(input)})` })
+  if (input != null && !isRecord(input)) problems.push({ path, message: `must be a map of options (got ${shown(input, { fields })})` })
   const given = isRecord(input) ? input : {}
   for (const key of Object.keys(given)) {
-    if (!(key in fields)) problems.push({ path: [...path, key], message: `unknown option${didYouMean(key, Object.keys(fields))}` })
+    if (!Object.hasOwn(fields, key))
+      problems.push({ path: [...path, key], message: `unknown option${didYouMean(key, Object.keys(fields))}` })
   }
   for (const [key, field] of Object.entries(fields)) {
-    const raw = given[key] ?? field.default
+    const raw = chosen(field, Object.hasOwn(given, key) ? given[key] : undefined)
     if (raw === undefined) problems.push({ path, message: `needs "${key}": ${field.expects}` })
-    else config[key] = raw === null ? null : readField(field, raw, [...path, key], problems)
+    else config[key] = readField(field, raw, [...path, key], problems)
   }
   return config as Config<F>
 }
 
-function readField<T>(field: Field<T>, raw: unknown, path: readonly string[], problems: Problem[]): T | undefined {
+/** A key without a value is the default, except that it switches a group on. */
+function chosen(field: Field<any>, written: unknown): unknown {
+  if (written === null && field.type === 'group') return {}
+  return written ?? field.default
+}
+
+function readField<T>(field: Field<T>, raw: unknown, path: readonly string[], problems: Problem[]): T | null | undefined {
+  if (raw === UNKNOWN) return undefined
+  if (raw === null && field.default === null) return null
   const before = problems.length
   const value = field.read(raw, path, problems)
   if (value === undefined && problems.length === before) {
-    problems.push({ path, message: `must be ${field.expects} (got ${field.secret ? 'a hidden value' : JSON.stringify(raw)})` })
+    const advice = field.advice?.(raw)
+    problems.push({ path, message: `must be ${field.expects}${advice ? `: ${advice}` : ''} (got ${shown(raw, field)})` })
   }
   return value
 }
 
+/** A value for an error message: short, and never one that may hold a secret. */
+function shown(value: unknown, field: Secrecy): string {
+  if (hides(field)) return 'a hidden value'
+  const json = JSON.stringify(value, (_key, part) => (part === UNKNOWN ? '…' : part)) ?? String(value)
+  return json.length > 80 ? `${json.slice(0, 80)}…` : json
+}
+
+type Secrecy = Pick<Field<any>, 'secret' | 'items' | 'fields'>
+
+function hides({ secret = false, items, fields = {} }: Secrecy): boolean {
+  return secret || (items !== undefined && hides(items)) || Object.values(fields).some(hides)
+}
+
 export function didYouMean(word: string, known: readonly string[]): string {
-  const near = known.find((k) => distance(word, k) <= 2)
-  return near ? `, did you mean "${near}"?` : ` (known: ${known.join(', ') || 'none'})`
+  const limit = Math.ceil(word.length / 3)
+  const [near] = known.map((name) => ({ name, far: distance(word, name) })).sort((a, b) => a.far - b.far)
+  return near && near.far <= limit ? `, did you mean "${near.name}"?` : ` (known: ${known.join(', ') || 'none'})`
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
