@@ -257,7 +257,7 @@ function accept(s: Scan, at: number, problem: string): void {
   const { bytes } = s.c
   const start = s.columns[at + COLUMN.name]!
   const end = start + s.columns[at + COLUMN.name_length]!
-  if (problem === '' && s.tooDeep) problem = `a value is nested deeper than ${MAX_DEPTH} levels`
+  if (problem === '' && s.tooDeep) problem = `a value is nested deeper than ${MAX_DEPTH} messages`
   // Attribute values are repaired when they are read; the name goes to a column as it is.
   else if (problem === '' && !isText(bytes, start, end)) problem = 'the name is not UTF-8'
   if (problem === '') {
@@ -353,7 +353,7 @@ function submessage(c: Cursor, end: number, shape: Shape): Buffer {
   const start = c.pos
   const s = { c, tooDeep: false }
   walk(s, valueEnd, shape, 0)
-  if (s.tooDeep) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} levels before byte ${valueEnd}`)
+  if (s.tooDeep) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${valueEnd}`)
   return c.bytes.subarray(start, valueEnd)
 }
 
@@ -382,8 +382,7 @@ RESOURCE[26] = [] // EntityRef
 /** Checks a message down to its last value. */
 function walk(s: { readonly c: Cursor; tooDeep: boolean }, end: number, shape: Shape, depth: number): void {
   const { c } = s
-  // Each level of a nested value is at most three messages: AnyValue, list, KeyValue.
-  if (depth > 3 * MAX_DEPTH) {
+  if (depth > MAX_DEPTH) {
     s.tooDeep = true
     c.pos = end
     return

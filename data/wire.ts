@@ -4,6 +4,12 @@
 /** Bytes or JSON that are not what they claim to be. The message says where. */
 export class Malformed extends Error {
   override name = 'Malformed'
+  /** Path of the JSON member at fault, where there is one. */
+  readonly field: string
+  constructor(problem: string, field = '') {
+    super(field === '' ? problem : `${field}: ${problem}`)
+    this.field = field
+  }
 }
 
 /** Where reading stands. One object per request, so that reading allocates nothing. */
@@ -12,8 +18,11 @@ export interface Cursor {
   pos: number
 }
 
-/** Values nested deeper than this are refused: recursion is bounded, and nobody means it. */
-export const MAX_DEPTH = 64
+/**
+ * Messages within messages (a level of key-values takes three, a level of a list two). Deeper
+ * ones are refused: recursion needs a bound, and nobody means it.
+ */
+export const MAX_DEPTH = 200
 
 /** A varint as a double: one beyond 2^53 is inexact, and still too big for anything that is a length. */
 export function varint(c: Cursor, end: number): number {
@@ -107,4 +116,79 @@ function skipGroup(c: Cursor, field: number, end: number, depth: number): void {
 
 function cutShort(c: Cursor): Malformed {
   return new Malformed(`the message is cut short at byte ${c.pos}`)
+}
+
+/** Bytes filled from the end, so that a message is written before its length. */
+export interface Writer {
+  bytes: Buffer
+  /** First written byte. */
+  at: number
+}
+
+export const writer = (): Writer => ({ bytes: Buffer.allocUnsafe(1024), at: 1024 })
+/** Bytes written so far. */
+export const size = ({ bytes, at }: Writer): number => bytes.length - at
+export const written = ({ bytes, at }: Writer): Buffer => Buffer.from(bytes.subarray(at))
+
+/** Makes room for `more` bytes in front and returns where they begin. */
+function room(w: Writer, more: number): number {
+  if (w.at < more) {
+    const used = size(w)
+    const larger = Buffer.allocUnsafe(Math.max(2 * w.bytes.length, used + more))
+    w.bytes.copy(larger, larger.length - used, w.at)
+    w.bytes = larger
+    w.at = larger.length - used
+  }
+  w.at -= more
+  return w.at
+}
+
+/** A whole number from 0 to 2^53. */
+export function prependVarint(w: Writer, value: number): void {
+  let length = 1
+  for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) length++
+  let at = room(w, length)
+  let rest = value
+  for (; rest >= 128; rest = Math.floor(rest / 128)) w.bytes[at++] = (rest % 128) | 128
+  w.bytes[at] = rest
+}
+
+/** A negative one takes ten bytes. */
+export function prependInt64(w: Writer, value: bigint): void {
+  if (value >= 0n && value <= Number.MAX_SAFE_INTEGER) return prependVarint(w, Number(value))
+  const bytes: number[] = []
+  let rest = BigInt.asUintN(64, value)
+  for (; rest >= 128n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128)
+  bytes.push(Number(rest))
+  const at = room(w, bytes.length)
+  w.bytes.set(bytes, at)
+}
+
+export function prependFixed32(w: Writer, value: number): void {
+  const at = room(w, 4)
+  w.bytes.writeUInt32LE(value, at)
+}
+
+export function prependFixed64(w: Writer, value: bigint): void {
+  const at = room(w, 8)
+  w.bytes.writeBigUInt64LE(value, at)
+}
+
+export function prependDouble(w: Writer, value: number): void {
+  const at = room(w, 8)
+  w.bytes.writeDoubleLE(value, at)
+}
+
+export function prependBytes(w: Writer, value: Buffer): void {
+  const at = room(w, value.length)
+  value.copy(w.bytes, at)
+  prependVarint(w, value.length)
+}
+
+/** UTF-8; half a surrogate pair becomes U+FFFD. */
+export function prependText(w: Writer, value: string): void {
+  const length = Buffer.byteLength(value)
+  const at = room(w, length)
+  w.bytes.write(value, at)
+  prependVarint(w, length)
 }
