@@ -1,4 +1,4 @@
-// OTLP as JSON, both ways, driven by the tables of messages.ts. The rules that differ from
+// OTLP as JSON, both ways, driven by the tables of otlp_messages.ts. The rules that differ from
 // ordinary proto3 JSON: ids are hex, enums are integers only, names are lowerCamelCase only.
 
 import {
@@ -11,7 +11,7 @@ import {
   type Field,
   type Message,
   type Scalar,
-} from './messages.ts'
+} from './otlp_messages.ts'
 import { payload, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
 import {
   fixed,
@@ -97,7 +97,7 @@ function endOfString(text: string, start: number): number {
   return text.length
 }
 
-/** Any message of messages.ts from its JSON form. */
+/** Any message of otlp_messages.ts from its JSON form. */
 export function encode(message: Message, document: unknown): Buffer {
   const w = writer()
   writeMessage(w, message, document, [], 0)
@@ -221,7 +221,7 @@ const wrong = (path: Path, expected: string, value: unknown) =>
 
 const inWords = (path: Path) => path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`)).join('').slice(1) // prettier-ignore
 
-/** Any message of messages.ts in its JSON form. `bytes` may lack fields and have others, but must be protobuf. */
+/** Any message of otlp_messages.ts in its JSON form. `bytes` may lack fields and have others, but must be protobuf. */
 export function decode(message: Message, bytes: Buffer): Record<string, unknown> {
   return readMessage({ bytes, pos: 0 }, bytes.length, message, {})
 }

@@ -1,5 +1,5 @@
 // The protobuf wire format: reading within bounds, and writing. What the bytes mean is said by
-// scan.ts, read.ts and messages.ts.
+// scan.ts, read.ts and otlp_messages.ts.
 
 /** Bytes or JSON that are not what they claim to be. The message says where. */
 export class Malformed extends Error {
