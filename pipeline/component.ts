@@ -44,8 +44,8 @@ export interface Processor {
 
 export interface Exporter {
   start?(): Promise<void>
-  /** Resolves when the items are durable. Throw Permanent to skip retries. */
-  export(items: readonly any[], signal: Signal): Promise<void>
+  /** Resolves when the items are durable. Throw Permanent to skip retries. `abort` fires when the option `timeout` has passed. */
+  export(items: readonly any[], signal: Signal, abort: AbortSignal): Promise<void>
   shutdown?(): Promise<void>
 }
 
@@ -112,6 +112,8 @@ export interface Component<K extends Kind = Kind, F extends Fields = any> {
   readonly to?: readonly Signal[]
   /** Old or common names that still work, with a warning. */
   readonly aliases?: readonly string[]
+  /** For a connector that shares nothing: the option naming the extension that only one of its type may use. */
+  readonly soleUserOf?: string
   readonly config: F
   /** What the options' own types cannot say. Each text is reported at the component's place, or at `path` below it. */
   check?(config: Config<F>): readonly { readonly path?: readonly string[]; readonly message: string }[]

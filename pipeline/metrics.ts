@@ -1,0 +1,100 @@
+// Counters and gauges, served in Prometheus' format under the Collector's names.
+
+import { createServer } from 'node:http'
+
+import type { Attributes, Counter, ObservableCallback, ObservableGauge } from '@opentelemetry/api'
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus'
+import type { Resource } from '@opentelemetry/resources'
+import { MeterProvider } from '@opentelemetry/sdk-metrics'
+
+import type { Telemetry } from './config.ts'
+import { close, listen, type Address } from './listen.ts'
+
+export interface Metrics {
+  /** Addresses that serve /metrics. */
+  readonly addresses: readonly Address[]
+  /** Names that begin with `leyden_` stay as they are, others get the prefix `otelcol_`; counters end in `_total`. */
+  count(name: string, n: number, labels: Attributes): void
+  /** A second gauge of the same name and labels takes the place of the first. Returns what removes it. */
+  gauge(name: string, read: () => number, labels: Attributes): void
+  /** Removes every gauge of the components: they are about to be replaced. */
+  forgetGauges(): void
+  shutdown(): Promise<void>
+}
+
+const READERS = 'service::telemetry::metrics::readers'
+
+/** Rejects when an address cannot be listened on. */
+export async function startMetrics({ level, readers }: Telemetry['metrics'], resource: Resource): Promise<Metrics> {
+  const served = level === 'none' ? [] : readers.map((reader) => reader.pull.exporter.prometheus)
+  const exporters = served.map(() => new PrometheusExporter({ preventServerStart: true, withoutScopeInfo: true }))
+  const provider = new MeterProvider({ resource, readers: exporters })
+  const meter = provider.getMeter('leyden')
+  const counters = new Map<string, Counter>()
+  const gauges = new Map<string, ObservableGauge>()
+  const callbacks = new Map<string, () => void>()
+
+  function count(name: string, n: number, labels: Attributes): void {
+    let counter = counters.get(name)
+    if (!counter) counters.set(name, (counter = meter.createCounter(prefixed(name))))
+    counter.add(n, labels)
+  }
+
+  function observe(name: string, read: () => number, labels: Attributes): () => void {
+    let gauge = gauges.get(name)
+    if (!gauge) gauges.set(name, (gauge = meter.createObservableGauge(prefixed(name))))
+    const callback: ObservableCallback = (result) => result.observe(read(), labels)
+    gauge.addCallback(callback)
+    return () => gauge.removeCallback(callback)
+  }
+
+  function gauge(name: string, read: () => number, labels: Attributes): void {
+    const key = JSON.stringify([name, labels])
+    callbacks.get(key)?.()
+    callbacks.set(key, observe(name, read, labels))
+  }
+
+  function forgetGauges(): void {
+    for (const remove of callbacks.values()) remove()
+    callbacks.clear()
+  }
+
+  for (const [name, read] of Object.entries(PROCESS)) observe(name, read, {})
+
+  const servers = exporters.map((exporter) =>
+    createServer((request, response) => {
+      if (request.url?.split('?')[0] === '/metrics') exporter.getMetricsRequestHandler(request, response)
+      else response.writeHead(404).end()
+    }),
+  )
+  async function shutdown(): Promise<void> {
+    await Promise.all(servers.map(close))
+    await provider.shutdown()
+  }
+
+  try {
+    const addresses: Address[] = []
+    for (const [i, { host, port }] of served.entries()) {
+      const bound = await listen(servers[i]!, { host, port }, `${READERS}::${i}::pull::exporter::prometheus::port`)
+      addresses.push({ host, port: bound.port })
+    }
+    return { addresses, count, gauge, forgetGauges, shutdown }
+  } catch (error) {
+    await shutdown()
+    throw error
+  }
+}
+
+const prefixed = (name: string) => (name.startsWith('leyden_') ? name : `otelcol_${name}`)
+
+/** The Collector's process metrics, as far as Node has the like. */
+const PROCESS: Readonly<Record<string, () => number>> = {
+  process_uptime: () => process.uptime(),
+  process_cpu_seconds: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  },
+  process_memory_rss: () => process.memoryUsage.rss(),
+  process_runtime_heap_alloc_bytes: () => process.memoryUsage().heapUsed,
+  process_runtime_total_sys_memory_bytes: () => process.memoryUsage().heapTotal + process.memoryUsage().external,
+}

@@ -1,0 +1,163 @@
+// What stands between a pipeline and an exporter: queue, batches, retries, timeout, and the counts of all of them.
+// One for each signal of an exporter. Batches join whole requests; a request is never cut.
+
+import { Permanent, Refused, type Context, type Exporter, type Item, type Signal } from './component.ts'
+import { messageOf, retry, within } from './retry.ts'
+import type { Sending } from './sending.ts'
+import { sizeOf, UNIT } from './size.ts'
+
+export interface Sender {
+  /** Resolves when the items are exported (or queued, without `wait_for_result`). */
+  send(items: readonly Item[]): Promise<void>
+  /** Takes no more; resolves when everything taken was tried once more. */
+  drain(): Promise<void>
+}
+
+interface Request {
+  readonly items: readonly Item[]
+  /** In units of `sending_queue::batch::sizer`. */
+  readonly size: number
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+/** `sending` is absent for an exporter that does not offer these options: its requests go straight to it. */
+export function createSender(
+  exporter: Exporter,
+  signal: Signal,
+  sending: Sending | undefined,
+  context: Context,
+  stopping: AbortSignal,
+): Sender {
+  const unit = UNIT[signal]
+  const labels = { data_type: signal }
+  const queue = sending?.sending_queue.enabled ? sending.sending_queue : undefined
+  const batch = queue?.batch
+  const inFlight = new Set<Promise<void>>()
+  const waiting: Request[] = []
+  const blocked: (() => void)[] = []
+  let used = 0
+  let waitingSize = 0
+  let sendingNow = 0
+  let draining = false
+  let overdue = false
+  let timer: NodeJS.Timeout | undefined
+
+  context.gauge('exporter_in_flight_requests', () => sendingNow, labels)
+  if (queue) {
+    context.gauge('exporter_queue_size', () => used, labels)
+    context.gauge('exporter_queue_capacity', () => queue.queue_size, labels)
+  }
+
+  async function send(items: readonly Item[]): Promise<void> {
+    if (draining) throw new Refused('the exporter is shutting down')
+    const room = queue ? sizeOf(items, queue.sizer) : 0
+    const size = batch ? sizeOf(items, batch.sizer) : 0
+    if (queue) await makeRoom(items, room)
+    used += room
+    waitingSize += size
+    const result = new Promise<void>((resolve, reject) => waiting.push({ items, size, resolve, reject })).finally(() => {
+      inFlight.delete(result)
+      used -= room
+      for (const wake of blocked.splice(0)) wake()
+    })
+    inFlight.add(result)
+    pump()
+    if (queue?.wait_for_result === false) result.catch(() => {})
+    else await result
+  }
+
+  async function makeRoom(items: readonly Item[], room: number): Promise<void> {
+    const { queue_size, block_on_overflow, sizer } = queue!
+    const refuse = (error: Error) => {
+      context.count(`exporter_enqueue_failed_${unit}`, sizeOf(items, 'items'), labels)
+      throw error
+    }
+    if (room > queue_size) refuse(new Permanent(`a request of ${room} ${sizer} does not fit a queue of ${queue_size}`))
+    while (used + room > queue_size) {
+      if (!block_on_overflow) refuse(new Refused('sending queue is full'))
+      await new Promise<void>((resolve) => blocked.push(resolve))
+      if (draining) refuse(new Refused('the exporter is shutting down'))
+    }
+  }
+
+  function pump(): void {
+    while (waiting.length && (!queue || sendingNow < queue.num_consumers)) {
+      if (batch && !draining && !overdue && waitingSize < batch.min_size) break
+      void deliver(take()).finally(pump)
+    }
+    if (batch && waiting.length) timer ??= setTimeout(flush, batch.flush_timeout)
+  }
+
+  function flush(): void {
+    timer = undefined
+    overdue = true
+    pump()
+  }
+
+  /** The next request, or as many as one batch holds. */
+  function take(): Request[] {
+    clearTimeout(timer)
+    timer = undefined
+    overdue = false
+    const taken = [waiting.shift()!]
+    let size = taken[0]!.size
+    while (batch && waiting.length && (batch.max_size === 0 || size + waiting[0]!.size <= batch.max_size)) {
+      size += waiting[0]!.size
+      taken.push(waiting.shift()!)
+    }
+    waitingSize -= size
+    return taken
+  }
+
+  async function deliver(requests: readonly Request[]): Promise<void> {
+    const items = requests.length === 1 ? requests[0]!.items : requests.flatMap((request) => request.items)
+    const count = sizeOf(items, 'items')
+    sendingNow++
+    try {
+      await attempt(items)
+      context.health(null)
+      context.count(`exporter_sent_${unit}`, count, labels)
+      for (const { resolve } of requests) resolve()
+    } catch (error) {
+      // One bad request must not cost the others of its batch: each is tried alone.
+      if (error instanceof Permanent && requests.length > 1) await Promise.all(requests.map((request) => deliver([request])))
+      else {
+        if (!(error instanceof Permanent)) context.health(messageOf(error))
+        context.count(`exporter_send_failed_${unit}`, count, { ...labels, error_permanent: String(error instanceof Permanent) })
+        context.log.error(`Exporting failed. ${queue?.wait_for_result === false ? 'Dropping' : 'Rejecting'} data.`, {
+          error: messageOf(error),
+          [unit]: count,
+        })
+        for (const { reject } of requests) reject(error)
+      }
+    } finally {
+      sendingNow--
+    }
+  }
+
+  async function attempt(items: readonly Item[]): Promise<void> {
+    if (!sending) return exporter.export(items, signal, new AbortController().signal)
+    await retry(
+      () => within(sending.timeout, (abort) => exporter.export(items, signal, abort)),
+      sending.retry_on_failure,
+      stopping,
+      (error, waitMs) => {
+        context.health(messageOf(error))
+        context.log.info('Exporting failed. Will retry the request after interval.', {
+          error: messageOf(error),
+          interval: `${(waitMs / 1_000).toFixed(3)}s`,
+        })
+      },
+    )
+  }
+
+  async function drain(): Promise<void> {
+    draining = true
+    for (const wake of blocked.splice(0)) wake()
+    pump()
+    await Promise.allSettled([...inFlight])
+  }
+
+  return { send, drain }
+}
