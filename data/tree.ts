@@ -6,6 +6,8 @@ import type { Span } from './span.ts'
 /** Node i is the i-th span. Times are microseconds since the rollout's first start. */
 export interface SpanTree {
   readonly count: number
+  /** Time 0, in nanoseconds since the Unix epoch. */
+  readonly origin: bigint
   /** -1 for a root, and for a span whose parent is missing, is itself, or is below it. */
   readonly parent: Int32Array
   readonly start: Float64Array
@@ -37,7 +39,7 @@ export function buildTree(spans: readonly Span[]): SpanTree {
     if (parent[i] === -1 && span.parent_span_id !== span.span_id) orphans++
   }
   cycles += cutCycles(parent, start)
-  return { count, parent, start, end, orphans, cycles }
+  return { count, origin: first, parent, start, end, orphans, cycles }
 }
 
 function firstStart(spans: readonly Span[]): bigint {

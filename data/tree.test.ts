@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest'
+
+import { randomSpans, seeded, span } from '../test/random.ts'
+import { buildTree } from './tree.ts'
+
+describe('the span tree', () => {
+  test('holds parents and times, in microseconds since the first start', () => {
+    const tree = buildTree([span('b', 'a', 5, 9), span('a', '', 2, 20)])
+    expect([...tree.parent]).toEqual([1, -1])
+    expect([...tree.start]).toEqual([3, 0])
+    expect([...tree.end]).toEqual([7, 18])
+    expect(tree.origin).toBe(1_002_000n)
+  })
+
+  test('a missing parent makes a root and is counted', () => {
+    const tree = buildTree([span('a', 'nobody', 0, 1), span('b', 'a', 0, 1)])
+    expect([[...tree.parent], tree.orphans, tree.cycles]).toEqual([[-1, 0], 1, 0])
+  })
+
+  test('a span that is its own parent is a root', () => {
+    const tree = buildTree([span('a', 'a', 0, 1)])
+    expect([[...tree.parent], tree.orphans, tree.cycles]).toEqual([[-1], 0, 1])
+  })
+
+  test('a cycle of parents is cut above its earliest span', () => {
+    const tree = buildTree([span('c', 'b', 3, 4), span('a', 'c', 1, 9), span('b', 'a', 2, 8), span('d', 'c', 4, 5)])
+    expect([[...tree.parent], tree.orphans, tree.cycles]).toEqual([[2, -1, 1, 0], 0, 1])
+  })
+
+  test('of several spans with one id the first is the parent', () => {
+    const tree = buildTree([span('a', '', 0, 9), span('a', '', 0, 9), span('b', 'a', 1, 2)])
+    expect([...tree.parent]).toEqual([-1, -1, 0])
+  })
+
+  test('a parent is looked for in its own trace', () => {
+    const tree = buildTree([{ ...span('a', '', 0, 9), trace_id: 'other' }, span('b', 'a', 1, 2)])
+    expect([[...tree.parent], tree.orphans]).toEqual([[-1, -1], 1])
+  })
+
+  test('a span that was never ended, or ended before it began, has no duration; one without a start begins at its end', () => {
+    const tree = buildTree([
+      span('a', '', 0, 50),
+      span('b', 'a', 10, -1),
+      span('c', 'a', 10, 7),
+      span('d', 'a', -1, 30),
+      span('e', 'a', -1, -1),
+    ])
+    expect([...tree.start]).toEqual([0, 10, 10, 30, 0])
+    expect([...tree.end]).toEqual([50, 10, 10, 30, 0])
+  })
+
+  test('no tree has a cycle, and one of 100,000 spans in a single chain is no trouble', () => {
+    const random = seeded(1)
+    for (let i = 0; i < 200; i++) {
+      const { parent, count } = buildTree(randomSpans(random, 1 + random(30)))
+      for (let node = 0; node < count; node++) {
+        let steps = 0
+        for (let n = node; n !== -1; n = parent[n]!) expect(steps++).toBeLessThan(count)
+      }
+    }
+    const chain = Array.from({ length: 100_000 }, (_, i) => span(String(i), i === 0 ? '99999' : String(i - 1), i, i + 1))
+    expect(buildTree(chain).cycles).toBe(1)
+  })
+
+  test('nothing gives an empty tree', () => {
+    expect(buildTree([]).count).toBe(0)
+  })
+})
