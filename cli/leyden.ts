@@ -11,14 +11,23 @@ import { packageVersion } from './version.ts'
 const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
   run: { summary: 'Runs the pipelines of a configuration until it is told to stop', load: async () => (await import('./run.ts')).run },
   validate: { summary: 'Checks a configuration and starts nothing', load: async () => (await import('./validate.ts')).validate },
-  components: { summary: 'Lists the components that a configuration can name', load: async () => (await import('./components.ts')).components },
+  components: {
+    summary: 'Lists the components that a configuration can name',
+    load: async () => (await import('./components.ts')).components,
+  },
   'print-config': {
     summary: 'Prints the resolved configuration, defaults filled in and secrets hidden',
     load: async () => (await import('./print_config.ts')).printConfig,
   },
   schema: { summary: 'Prints, applies or checks the ClickHouse schema', load: async () => (await import('./schema.ts')).schema },
-  sql: { summary: 'Asks the store a question in SQL, whether the pipeline is running or not', load: async () => (await import('./sql.ts')).sql },
-  explain: { summary: 'Says of every call why it became a transition, or why not', load: async () => (await import('./explain.ts')).explain },
+  sql: {
+    summary: 'Asks the store a question in SQL, whether the pipeline is running or not',
+    load: async () => (await import('./sql.ts')).sql,
+  },
+  explain: {
+    summary: 'Says of every call why it became a transition, or why not',
+    load: async () => (await import('./explain.ts')).explain,
+  },
   version: { summary: 'Prints the version', load: async () => version },
 }
 

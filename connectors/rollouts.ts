@@ -31,11 +31,16 @@ export default connector({
   summary: 'Stores raw spans and log records, joins them into rollouts, and passes each rollout on when it is finished.',
   signals: ['traces', 'logs'],
   to: ['rollouts'],
+  soleUserOf: 'storage',
   config: {
     storage: text('The clickhouse_storage extension that keeps raw spans and commits rollouts.', { default: 'clickhouse_storage' }),
-    group_by: oneOf(['trace', 'session'], 'What makes a rollout of spans that carry no rollout id: their trace, or their session or conversation id.', {
-      default: 'trace',
-    }),
+    group_by: oneOf(
+      ['trace', 'session'],
+      'What makes a rollout of spans that carry no rollout id: their trace, or their session or conversation id.',
+      {
+        default: 'trace',
+      },
+    ),
     root_grace: duration('How long after the last span a rollout whose root has ended waits for more.', { default: '10s' }),
     idle_timeout: duration('A rollout without a new span for so long is closed, finished or not.', { default: '10m' }),
     max_age: duration('A rollout older than this is closed even while spans arrive.', { default: '24h' }),

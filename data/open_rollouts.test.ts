@@ -1,0 +1,112 @@
+import { expect, test } from 'vitest'
+
+import { traces, type SpanSpec } from '../test/spans.ts'
+import { heldItems, openRollouts, type Limits } from './open_rollouts.ts'
+import { fromJson } from './otlp_json.ts'
+import { scan } from './scan.ts'
+
+const LIMITS: Limits = {
+  root_grace: 1_000,
+  idle_timeout: 60_000,
+  max_age: 600_000,
+  max_spans: 100,
+  max_bytes: 1e6,
+  memory: 1e6,
+}
+
+const batchOf = (...spans: SpanSpec[]) => scan('traces', fromJson('traces', traces('t', spans))).batch
+
+function add(open: ReturnType<typeof openRollouts>, key: string, spans: SpanSpec[], now: number, rooted = false) {
+  const batch = batchOf(...spans)
+  const rollout = open.get(key, now)
+  rollout.rooted ||= rooted
+  open.add(
+    rollout,
+    batch,
+    spans.map((_, i) => i),
+    now,
+  )
+  return rollout
+}
+
+const due = (open: ReturnType<typeof openRollouts>, now: number) =>
+  open.takeDue(now).map(({ rollout, closed_by }) => [rollout.key, closed_by])
+
+test('a rollout whose root has ended is due once no span came for root_grace', () => {
+  const open = openRollouts(LIMITS)
+  add(open, 'a', [{ id: 'root' }], 0, true)
+  add(open, 'a', [{ id: 'child' }], 900)
+  expect(due(open, 1_899)).toEqual([])
+  expect(due(open, 1_900)).toEqual([['a', 'root']])
+  expect(open.size).toBe(0)
+})
+
+test.each<[string, Partial<Limits>, number]>([
+  ['idle', { idle_timeout: 5_000 }, 5_000],
+  ['max_age', { idle_timeout: 1e9, max_age: 7_000 }, 7_000],
+  ['max_spans', { max_spans: 2 }, 0],
+  ['max_bytes', { max_bytes: 50 }, 0],
+])('a rollout without a root is closed by %s', (reason, limits, now) => {
+  const open = openRollouts({ ...LIMITS, ...limits })
+  add(open, 'a', [{ id: 'one' }, { id: 'two' }], 0)
+  expect(due(open, now - 1)).toEqual(now === 0 ? [['a', reason]] : [])
+  expect(due(open, now)).toEqual(now === 0 ? [] : [['a', reason]])
+})
+
+test('an explicit end is due at once, and what comes after it is late', () => {
+  const open = openRollouts(LIMITS)
+  add(open, 'a', [{ id: 'one' }], 0).ended = true
+  expect(due(open, 0)).toEqual([['a', 'end']])
+  add(open, 'a', [{ id: 'two' }], 10)
+  expect(due(open, 500)).toEqual([])
+  expect(due(open, 1_010)).toEqual([['a', 'late']])
+})
+
+test('past the memory budget the oldest rollouts are let go, and the bytes held never exceed it', () => {
+  const open = openRollouts({ ...LIMITS, memory: 2_000 })
+  const payload = { pad: 'x'.repeat(500) }
+  const rollouts = [1, 2, 3, 4, 5, 6].map((n) => add(open, `r${n}`, [{ id: 'a', attributes: payload }], n))
+  expect(open.bytes).toBeLessThanOrEqual(2_000)
+  expect(open.released).toBeGreaterThan(0)
+  const held = rollouts.map(({ held }) => held !== null)
+  expect(held).toEqual([...held].sort((a, b) => Number(a) - Number(b)))
+  expect(rollouts.at(-1)!.held).toHaveLength(1)
+})
+
+test('memory is given back with every rollout that leaves', () => {
+  const open = openRollouts(LIMITS)
+  for (const key of ['a', 'b', 'c']) add(open, key, [{ id: 'one' }], 0, true)
+  open.letGo(open.get('b', 0))
+  expect(open.takeDue(5_000)).toHaveLength(3)
+  expect(open.bytes).toBe(0)
+})
+
+test('a rollout that could not be closed comes back with what arrived meanwhile', () => {
+  const open = openRollouts(LIMITS)
+  add(open, 'a', [{ id: 'one' }], 0, true)
+  const [taken] = open.takeDue(1_000)
+  add(open, 'a', [{ id: 'two' }], 1_100)
+  open.restore(taken!.rollout)
+  const [again] = open.takeDue(2_100)
+  expect(again!.closed_by).toBe('root')
+  expect(heldItems(again!.rollout.held!).map((item) => 'name' in item && item.name)).toEqual(['one', 'two'])
+  expect(open.bytes).toBe(0)
+})
+
+test('spans that came before the rollout id of their trace was known join it', () => {
+  const open = openRollouts(LIMITS)
+  add(open, 'trace', [{ id: 'child' }], 0)
+  add(open, 'rollout', [{ id: 'other' }], 5)
+  open.rename('trace', 'rollout')
+  open.rename('unknown', 'rollout')
+  expect(open.size).toBe(1)
+  expect(open.get('rollout', 9).count).toBe(2)
+  expect(open.bytes).toBe(open.get('rollout', 9).bytes)
+})
+
+test('a span that was sent twice is one item', () => {
+  const open = openRollouts(LIMITS)
+  add(open, 'a', [{ id: 'one' }], 0)
+  add(open, 'a', [{ id: 'one' }, { id: 'two' }], 1)
+  expect(heldItems(open.get('a', 1).held!)).toHaveLength(2)
+})
