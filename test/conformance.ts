@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 
 import type { Call, Rollout, Transition } from '../data/rollout.ts'
 import { fromJson } from '../data/otlp_json.ts'
-import { readSpan, scan } from '../data/scan.ts'
+import { readItem, scan } from '../data/scan.ts'
 import type { Span } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { buildTree } from '../data/tree.ts'
@@ -131,7 +131,7 @@ export function rollout({
 }: Partial<Omit<Rollout, 'calls'>> & { calls?: number; reward?: number | null } = {}): Rollout {
   const specs = Array.from({ length: count }, (_, step) => chat(`call${step}`, { parent: 'run', at: 10 + step * 10 }))
   const batch = spanBatch([{ id: 'run', at: 0, for: 20 + count * 10 }, ...specs])
-  const spans = Array.from({ length: batch.count }, (_, i) => readSpan(batch, i))
+  const spans = Array.from({ length: batch.count }, (_, i) => readItem(batch, i) as Span)
   const [root, ...callSpans] = spans as [Span, ...Span[]]
   const calls = callSpans.map(call)
   return {
