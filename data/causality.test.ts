@@ -120,8 +120,11 @@ describe('the call that led to a span', () => {
     ['inner', 'join', 'it runs inside the call'],
     ['late', 'join', 'the last to end before it'],
     ['join', 'r1', 'both branches are over: the last to end'],
-    ['l1', undefined, 'nothing was before it'],
   ])('%s was led to by %s %s', (id, expected) => {
     expect(ids[led[ids.indexOf(id)]!]).toBe(expected)
+  })
+
+  test('is not there for the first call', () => {
+    expect(led[ids.indexOf('l1')]).toBe(-1)
   })
 })

@@ -47,7 +47,7 @@ export interface Rollout {
   readonly rejects: readonly Reject[]
 }
 
-/** Where something stands in the run. Causality is asked of data/tree.ts by `node`, since lists of predecessors would be quadratic. */
+/** Where something stands in the run. Causality is asked of data/causality.ts by `node`, since lists of predecessors would be quadratic. */
 export interface Place {
   readonly span_id: string
   readonly parent_span_id: string

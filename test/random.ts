@@ -18,6 +18,7 @@ export const span = (span_id: string, parent_span_id: string, start: number, end
   trace_id: 't',
   span_id,
   parent_span_id,
+  remote_parent: false,
   name: span_id,
   kind: 1,
   start_time: start < 0 ? 0n : 1_000_000n + BigInt(start) * 1_000n,
