@@ -7,7 +7,7 @@
 
 import { readFile } from 'node:fs/promises'
 
-const [file = 'examples/replay/order_agent.jsonl', url = 'http://localhost:4318'] = process.argv.slice(2)
+const [file = 'examples/replay/order_agent.json', url = 'http://localhost:4318'] = process.argv.slice(2)
 const PATHS: Readonly<Record<string, string>> = { resourceSpans: '/v1/traces', resourceLogs: '/v1/logs' }
 
 for (const document of documents(await readFile(file, 'utf8'))) {
