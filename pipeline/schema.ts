@@ -231,10 +231,15 @@ function hides({ secret = false, items, fields = {} }: Secrecy): boolean {
   return secret || (items !== undefined && hides(items)) || Object.values(fields).some(hides)
 }
 
+/** Ends a message about an unknown word: the known one that is nearest, or all of them. */
 export function didYouMean(word: string, known: readonly string[]): string {
-  const limit = Math.ceil(word.length / 3)
+  return nearMiss(word, known) || ` (known: ${known.join(', ') || 'none'})`
+}
+
+/** Like didYouMean, but says nothing where no known word is near. */
+export function nearMiss(word: string, known: readonly string[]): string {
   const [near] = known.map((name) => ({ name, far: distance(word, name) })).sort((a, b) => a.far - b.far)
-  return near && near.far <= limit ? `, did you mean "${near.name}"?` : ` (known: ${known.join(', ') || 'none'})`
+  return near && near.far <= Math.ceil(word.length / 3) ? `, did you mean "${near.name}"?` : ''
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
