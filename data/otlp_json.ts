@@ -65,9 +65,13 @@ export function toJson(batch: SpanBatch): Record<string, unknown> {
 
 const schema = ({ schema_url }: Envelope) => (schema_url === '' ? {} : { schemaUrl: schema_url })
 
-/** JSON.parse, except that an integer too long for a double arrives as its digits in a string. */
+/** JSON.parse, except that an integer too long for a double arrives as its digits in a string. Throws Malformed. */
 export function parseJson(text: string): unknown {
-  return JSON.parse(LONG_INTEGER.test(text) ? quoteLongIntegers(text) : text)
+  try {
+    return JSON.parse(LONG_INTEGER.test(text) ? quoteLongIntegers(text) : text)
+  } catch (error) {
+    throw new Malformed(`not JSON: ${(error as Error).message}`)
+  }
 }
 
 /** Matches inside strings too; only then is the slower way taken for nothing. */

@@ -153,3 +153,13 @@ export const ExportTraceServiceResponse = message('ExportTraceServiceResponse', 
 export const ExportLogsServiceResponse = message('ExportLogsServiceResponse', {
   partialSuccess: [1, message('ExportLogsPartialSuccess', { rejectedLogRecords: [1, 'int64'], errorMessage: [2, 'string'] })],
 })
+
+// google.rpc, in which errors are told.
+export const Any = message('Any', { typeUrl: [1, 'string'], value: [2, 'bytes'] })
+export const RpcStatus = message('Status', { code: [1, 'enum'], message: [2, 'string'], details: [3, Any, 'repeated'] })
+export const BadRequest = message('BadRequest', {
+  fieldViolations: [1, message('FieldViolation', { field: [1, 'string'], description: [2, 'string'] }), 'repeated'],
+})
+export const RetryInfo = message('RetryInfo', {
+  retryDelay: [1, message('Duration', { seconds: [1, 'int64'], nanos: [2, 'uint32'] })],
+})

@@ -1,0 +1,77 @@
+// OTLP over HTTP/1.1: protobuf and JSON on one port, told apart by the content type.
+
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+
+import { CODE, exportResponse, rpcStatus, type Encoding } from '../data/otlp_answer.ts'
+import { BodyError, readBody } from './http_body.ts'
+import { close, listen, type Address } from './listen.ts'
+import { failureOf, type OtlpSignal, type Take } from './otlp_server.ts'
+
+export interface HttpOptions {
+  readonly address: Address
+  /** The option that sets the address, for the error when it is taken. */
+  readonly option: string
+  readonly maxBodyBytes: number
+  /** Any other path is not found. */
+  readonly paths: ReadonlyMap<string, OtlpSignal>
+}
+
+/** Longer than any exporter's interval, so that no client sends into a connection that is just being closed. */
+const IDLE_MS = 120_000
+
+/** Listens. `stop` resolves when the requests in flight are answered. */
+export async function serveHttp({ address, option, maxBodyBytes, paths }: HttpOptions, take: Take) {
+  let stopping = false
+  const server = createServer({ keepAliveTimeout: IDLE_MS }, (request, response) => void answer(request, response))
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const signal = paths.get(request.url!.split('?', 1)[0]!)
+    if (signal === undefined) return plain(response, 404, `404 page not found, known: ${[...paths.keys()].join(', ')}`)
+    if (request.method !== 'POST') {
+      return plain(response.setHeader('allow', 'POST'), 405, '405 method not allowed, supported: [POST]')
+    }
+    const encoding = encodingOf(request.headers['content-type'])
+    if (encoding === undefined) {
+      return plain(response, 415, `415 unsupported media type, supported: [${Object.values(MEDIA_TYPE).join(', ')}]`)
+    }
+    try {
+      const rejected = await take(signal, encoding, () => readBody(request, maxBodyBytes))
+      send(response, 200, encoding, exportResponse(signal, rejected, encoding))
+    } catch (error) {
+      fail(response, error, encoding)
+    }
+  }
+
+  function send(response: ServerResponse, status: number, encoding: Encoding, body: Buffer): void {
+    response.shouldKeepAlive &&= !stopping
+    response.writeHead(status, { 'content-type': MEDIA_TYPE[encoding], 'content-length': body.length }).end(body)
+  }
+
+  function fail(response: ServerResponse, error: unknown, encoding: Encoding): void {
+    const failure = failureOf(error)
+    const status = error instanceof BodyError ? error.status : (STATUS[failure.code] ?? 500)
+    if (failure.retryAfterMs !== undefined) response.setHeader('retry-after', Math.ceil(failure.retryAfterMs / 1_000))
+    send(response, status, encoding, rpcStatus(failure, encoding))
+  }
+
+  const { port } = await listen(server, address, option)
+  async function stop(): Promise<void> {
+    stopping = true
+    await close(server)
+  }
+  return { port, stop }
+}
+
+const MEDIA_TYPE = { json: 'application/json', protobuf: 'application/x-protobuf' } as const
+
+/** Of the codes that clients retry, only 503 is ever answered: 429 would need a reason to treat one client alone. */
+const STATUS: Readonly<Record<number, number>> = { [CODE.invalid_argument]: 400, [CODE.unavailable]: 503, [CODE.internal]: 500 }
+
+function encodingOf(contentType = ''): Encoding | undefined {
+  const mediaType = contentType.split(';', 1)[0]!.trim().toLowerCase()
+  return mediaType === MEDIA_TYPE.json ? 'json' : mediaType === MEDIA_TYPE.protobuf ? 'protobuf' : undefined
+}
+
+function plain(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${text}\n`)
+}
