@@ -1,0 +1,171 @@
+// The examples in README.md and docs/ work: commands are run, configurations loaded, queries asked, and code is that of a file which is
+// compiled and tested. A block's words after its language say what it is; a comment before it, which file it shows.
+
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+import { main } from '../cli/leyden.ts'
+import { registry } from '../cli/registry.ts'
+import call_limit from '../examples/write_a_component/call_limit.ts'
+import { loadConfig } from '../pipeline/config.ts'
+import { freePort, startLeyden } from './leyden.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const PAGES = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync(join(ROOT, 'docs'))
+    .filter((f) => f.endsWith('.md'))
+    .map((f) => `docs/${f}`),
+]
+
+interface Block {
+  readonly page: string
+  readonly language: string
+  readonly is: string
+  readonly shows: string | undefined
+  readonly text: string
+  readonly line: number
+}
+
+const blocks = PAGES.flatMap(blocksOf)
+const folder = mkdtempSync(join(tmpdir(), 'leyden-readme-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('code', () => {
+  test.each(blocks.filter(({ shows }) => shows))('$page:$line shows $shows as it is', ({ shows, text }) => {
+    // In an example's own folder, sources are one level further away than in a component's.
+    expect(text).toBe(read(shows!).replaceAll(/'(?:\.\.\/)+(?=\w+\/)/g, "'../"))
+  })
+})
+
+describe('configuration', () => {
+  const known = { ...registry, processors: [...registry.processors, call_limit] }
+  const load = (...sources: string[]) => loadConfig(sources, { registry: known, env: {}, cwd: ROOT })
+
+  test.each(of('yaml', ''))('$page:$line is a whole pipeline.yaml', async ({ text }) => {
+    expect((await load(`yaml:${text}`)).problems).toEqual([])
+  })
+
+  test.each(of('yaml', 'fragment'))('$page:$line fits into config/pipeline.yaml', async ({ text }) => {
+    expect((await load('config/pipeline.yaml', `yaml:${text}`)).problems).toEqual([])
+  })
+
+  test.each(['config/pipeline.yaml', 'config/docker.yaml'])('%s is right', async (file) => {
+    const { problems, warnings } = await load(...new Set(['config/pipeline.yaml', file]))
+    expect([problems, warnings]).toEqual([[], []])
+  })
+
+  test.each(of('yaml', 'mistakes'))('$page:$line is answered as the page says', async ({ page, text, line }) => {
+    const answer = blocks.find((block) => block.page === page && block.language === 'text' && block.line > line)!
+    writeFileSync(join(folder, 'pipeline.yaml'), text)
+    let said = ''
+    const io = { stdout: () => {}, stderr: (words: string) => void (said += words), env: {}, cwd: folder }
+    expect(await main(['validate', '--config', 'pipeline.yaml'], io)).toBe(1)
+    expect(said).toBe(answer.text)
+  })
+})
+
+describe('queries', () => {
+  let leyden: Awaited<ReturnType<typeof startLeyden>>
+
+  beforeAll(async () => {
+    leyden = await startLeyden()
+    const { resourceSpans, resourceLogs } = JSON.parse(read('examples/replay/order_agent.json'))
+    await leyden.post('traces', { resourceSpans })
+    await leyden.post('logs', { resourceLogs })
+    await leyden.rows(2, 'SELECT rollout_id FROM rollouts')
+  })
+  afterAll(() => leyden.remove())
+
+  test.each(of('sql', ''))('$page:$line finds something', async ({ text }) => {
+    expect(await leyden.query(text)).not.toEqual([])
+  })
+})
+
+describe("the README's commands", () => {
+  let leyden: ChildProcess
+  let env: NodeJS.ProcessEnv
+  let http: number
+
+  beforeAll(async () => {
+    const [grpc, health] = [await freePort(), await freePort()]
+    http = await freePort()
+    env = { ...process.env, CLICKHOUSE_URL: `embedded:${folder}/store`, OTEL_EXPORTER_OTLP_ENDPOINT: `http://localhost:${grpc}` }
+    const elsewhere = {
+      'receivers.otlp.protocols.grpc.endpoint': `localhost:${grpc}`,
+      'receivers.otlp.protocols.http.endpoint': `localhost:${http}`,
+      'extensions.health_check.endpoint': `localhost:${health}`,
+      'connectors.rollouts.root_grace': '200ms',
+      'service.telemetry.metrics.level': 'none',
+    }
+    const set = Object.entries(elsewhere).flatMap(([option, value]) => ['--set', `${option}=${value}`])
+    leyden = spawn('npm', ['start', '--', ...set], { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'inherit'] })
+    await healthy(`http://localhost:${health}`)
+  })
+  afterAll(async () => {
+    leyden.kill()
+    await once(leyden, 'exit')
+  })
+
+  const commands = blocks.filter(({ page, language }) => page === 'README.md' && language === 'sh').map(({ text }) => text.trim())
+
+  test('begin with setting up, to run and to test', () => {
+    expect(commands).toEqual(expect.arrayContaining(['npm install && npm start', 'npm install && npm test']))
+    expect(read('.ci/run')).toMatch(/^npm ci .*\n[^]*^npm test\b/m)
+  })
+
+  test.each(commands.filter((command) => !command.startsWith('npm install')))('%s', async (command) => {
+    await promisify(execFile)('sh', ['-ec', command.replace('localhost:4318', `localhost:${http}`)], { cwd: ROOT, env })
+  })
+
+  test('npm run example ends in transitions and their explanation', async () => {
+    const { stdout } = await promisify(execFile)('npm', ['run', 'example'], { cwd: ROOT, env })
+    expect(stdout).toMatch(/41\.40 EUR/)
+  })
+
+  test('the captured run can be replayed, also twice', async () => {
+    const replay = () =>
+      promisify(execFile)('node', ['dist/examples/replay/run.js', 'examples/replay/order_agent.json', `http://localhost:${http}`], {
+        cwd: ROOT,
+        env,
+      })
+    await replay()
+    await replay()
+  })
+
+  async function healthy(url: string): Promise<void> {
+    for (const deadline = Date.now() + 15_000; Date.now() < deadline; await new Promise((resolve) => setTimeout(resolve, 100))) {
+      if (
+        await fetch(url).then(
+          (answer) => answer.ok,
+          () => false,
+        )
+      )
+        return
+    }
+    throw new Error('npm start was not ready within 15 s')
+  }
+})
+
+function of(language: string, is: string): Block[] {
+  return blocks.filter((block) => block.language === language && block.is === is && !block.shows)
+}
+
+function blocksOf(page: string): Block[] {
+  const source = read(page)
+  return [...source.matchAll(/(?:^<!-- (\S+) -->\n\n)?^```(\w+)[ ]*(.*)\n([^]*?)^```$/gm)].map((match) => {
+    const [, shows, language, is, text] = match as unknown as [string, string | undefined, string, string, string]
+    return { page, language, is, shows, text, line: source.slice(0, match.index).split('\n').length }
+  })
+}
+
+function read(file: string): string {
+  return readFileSync(join(ROOT, file), 'utf8')
+}
