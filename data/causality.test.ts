@@ -2,26 +2,10 @@ import { readFileSync } from 'node:fs'
 
 import { describe, expect, test } from 'vitest'
 
+import { pairwise } from '../test/pairwise.ts'
 import { randomSpans, seeded, span } from '../test/random.ts'
 import { backward, causalityOf, forward, lastBefore, nextAfter } from './causality.ts'
 import { buildTree, type SpanTree } from './tree.ts'
-
-/** The definition, pair by pair. */
-function pairwise(tree: SpanTree) {
-  const children = (node: number) => [...tree.parent.keys()].filter((c) => tree.parent[c] === node)
-  const endOf = (node: number): number =>
-    tree.end[node]! > tree.start[node]! ? tree.end[node]! : Math.max(tree.end[node]!, ...children(node).map(endOf))
-  const end = [...tree.parent.keys()].map(endOf)
-  const path = (node: number): number[] => (node === -1 ? [] : [...path(tree.parent[node]!), node])
-  return (u: number, v: number): boolean => {
-    if (u === v) return false
-    const [a, b] = [path(u), path(v)]
-    const fork = a.findIndex((node, i) => node !== b[i])
-    // One encloses the other: its own span stands for its branch.
-    const [from, to] = fork === -1 ? [u, b[a.length]!] : fork >= b.length ? [a[fork]!, v] : [a[fork]!, b[fork]!]
-    return end[from]! <= tree.start[to]! && (tree.start[from]! < end[to]! || from < to)
-  }
-}
 
 const random = seeded(7)
 const trees = Array.from({ length: 300 }, () => buildTree(randomSpans(random, 1 + random(25))))

@@ -1,0 +1,43 @@
+// Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, equation 16) with turns for steps
+// and AIR's potential for the value function:
+//   delta_t = r_t + gamma * phi_next - phi_t
+//   gae_t   = delta_t + gamma * lambda * gae_next
+//   return  = gae_t + phi_t                            (the lambda-return)
+// next is the earliest-starting policy call that happened after; a call without one gets the outcome, and
+// potential and gae behind it are 0. At lambda 1 phi cancels out exactly: potential-based shaping (Ng et al. 1999).
+
+import { nextAfter } from '../data/causality.ts'
+import type { Trajectory } from './trajectory.ts'
+
+export function gae_turn(
+  { causality, calls, steps, air, phi, outcome }: Trajectory,
+  { gamma, lambda }: { gamma: number; lambda: number },
+): number[] {
+  const next = nextAfter(causality, calls)
+  const position = new Map(calls.map((node, i) => [node, i]))
+  const nextOf = calls.map((node) => position.get(next[node]!) ?? -1)
+  const gae = new Array<number>(calls.length)
+
+  for (const i of nextFirst(nextOf)) {
+    const n = nextOf[i]!
+    const reward = steps[i]! + air[i]! + (n === -1 ? outcome : 0)
+    const delta = reward + gamma * (n === -1 ? 0 : phi[n]!) - phi[i]!
+    gae[i] = delta + gamma * lambda * (n === -1 ? 0 : gae[n]!)
+  }
+  return gae.map((value, i) => value + phi[i]!)
+}
+
+/** Every call after its next. */
+function nextFirst(nextOf: readonly number[]): number[] {
+  const done = new Uint8Array(nextOf.length)
+  const order: number[] = []
+  for (let i = 0; i < nextOf.length; i++) {
+    const way: number[] = []
+    for (let n = i; n !== -1 && !done[n]; n = nextOf[n]!) {
+      done[n] = 1
+      way.push(n)
+    }
+    order.push(...way.reverse())
+  }
+  return order
+}
