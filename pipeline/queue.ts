@@ -53,8 +53,7 @@ export function createSender(
     if (draining) throw new Refused('the exporter is shutting down')
     const room = queue ? sizeOf(items, queue.sizer) : 0
     const size = batch ? sizeOf(items, batch.sizer) : 0
-    if (queue) await makeRoom(items, room)
-    used += room
+    if (queue) await takeRoom(items, room)
     waitingSize += size
     const result = new Promise<void>((resolve, reject) => waiting.push({ items, size, resolve, reject })).finally(() => {
       inFlight.delete(result)
@@ -67,7 +66,7 @@ export function createSender(
     else await result
   }
 
-  async function makeRoom(items: readonly Item[], room: number): Promise<void> {
+  async function takeRoom(items: readonly Item[], room: number): Promise<void> {
     const { queue_size, block_on_overflow, sizer } = queue!
     const refuse = (error: Error) => {
       context.count(`exporter_enqueue_failed_${unit}`, sizeOf(items, 'items'), labels)
@@ -79,6 +78,7 @@ export function createSender(
       await new Promise<void>((resolve) => blocked.push(resolve))
       if (draining) refuse(new Refused('the exporter is shutting down'))
     }
+    used += room
   }
 
   function pump(): void {

@@ -31,10 +31,10 @@ export async function retry(
       return await attempt()
     } catch (error) {
       if (error instanceof Permanent || error instanceof GaveUp) throw error
-      const jittered = interval * (1 + randomization_factor * (2 * Math.random() - 1))
-      const wait = Math.max(jittered, error instanceof Refused ? error.retryAfterMs : 0)
+      const asked = error instanceof Refused ? error.retryAfterMs : undefined
+      const wait = Math.max(interval * (1 + randomization_factor * (2 * Math.random() - 1)), asked ?? 0)
       const tooLate = max_elapsed_time > 0 && Date.now() - began + wait > max_elapsed_time
-      if (last || tooLate) throw new GaveUp(`${enabled ? 'no more retries left: ' : ''}${messageOf(error)}`, wait, { cause: error })
+      if (last || tooLate) throw new GaveUp(`${enabled ? 'no more retries left: ' : ''}${messageOf(error)}`, asked, { cause: error })
       onRetry(error, wait)
       await pause(wait, stopping)
       interval = Math.min(interval * multiplier, max_interval)
