@@ -77,19 +77,23 @@ interface NumberOptions extends Options<number> {
   integer?: boolean
 }
 
-export const number = (
+export function number(doc: string, options: { default: null } & Omit<NumberOptions, 'default'>): Field<number | null>
+export function number(doc: string, options?: NumberOptions): Field<number>
+export function number(
   doc: string,
-  { min = -Infinity, max = Infinity, integer = false, ...options }: NumberOptions = {},
-): Field<number> => ({
-  type: 'number',
-  doc,
-  expects: range(integer ? 'an integer' : 'a number', min, max),
-  ...options,
-  read(value) {
-    if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > max) return undefined
-    return !integer || Number.isSafeInteger(value) ? value : undefined
-  },
-})
+  { min = -Infinity, max = Infinity, integer = false, ...options }: { min?: number; max?: number; integer?: boolean } = {},
+): Field<any> {
+  return {
+    type: 'number',
+    doc,
+    expects: range(integer ? 'an integer' : 'a number', min, max),
+    ...options,
+    read(value) {
+      if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > max) return undefined
+      return !integer || Number.isSafeInteger(value) ? value : undefined
+    },
+  }
+}
 
 export const oneOf = <const T extends string>(values: readonly T[], doc: string, options: Options<NoInfer<T>> = {}): Field<T> => ({
   type: 'choice',
