@@ -40,3 +40,13 @@ export interface Storage {
   /** Makes the revisions live and has the advantages of the groups concerned computed. */
   commit(rollouts: readonly Rollout[]): Promise<void>
 }
+
+/** Not now: ClickHouse is away, or busy beyond patience. Nothing was lost; the same call may be made again. */
+export class Unavailable extends Error {
+  override name = 'Unavailable'
+  readonly retryAfterMs: number
+  constructor(message: string, retryAfterMs = 1_000, options?: ErrorOptions) {
+    super(message, options)
+    this.retryAfterMs = retryAfterMs
+  }
+}

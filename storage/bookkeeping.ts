@@ -1,0 +1,107 @@
+// What storage knows of traces and rollouts: which belongs to which, and what no revision covers yet.
+
+import { TupleParam, type ClickHouseClient } from '@clickhouse/client'
+
+import type { Member, Storage, Uncovered } from './storage.ts'
+
+/** Ids asked for in one query: they travel in the URL. */
+const TOGETHER = 1_000
+
+type Bookkeeping = Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'>
+type RolloutId = { readonly rollout_id: string; readonly attempt_id: string }
+
+export function bookkeeping(client: ClickHouseClient): Bookkeeping {
+  async function select<T>(query: string, query_params: Record<string, unknown> = {}): Promise<T[]> {
+    return (await client.query({ query, query_params, format: 'JSONEachRow' })).json<T>()
+  }
+
+  async function inChunks<A, T>(all: readonly A[], ask: (some: readonly A[]) => Promise<T[]>): Promise<T[]> {
+    const found: T[] = []
+    for (let i = 0; i < all.length; i += TOGETHER) found.push(...(await ask(all.slice(i, i + TOGETHER))))
+    return found
+  }
+
+  const tracesOf: Storage['tracesOf'] = (rollouts) =>
+    inChunks(rollouts, (some) =>
+      select<Member>(
+        `SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL
+         WHERE rollout_id IN {ids:Array(String)} AND (rollout_id, attempt_id) IN {keys:Array(Tuple(String, String))}`,
+        keyParams(some),
+      ),
+    )
+
+  const members: Storage['members'] = async (traceIds) => {
+    const direct = await inChunks(traceIds, (some) =>
+      select<Member>(
+        "SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL WHERE tenant = '' AND trace_id IN {traces:Array(String)}",
+        { traces: some },
+      ),
+    )
+    const rollouts = new Map(direct.map((member) => [JSON.stringify([member.rollout_id, member.attempt_id]), member]))
+    return tracesOf([...rollouts.values()])
+  }
+
+  const lastRevisions: Storage['lastRevisions'] = async (rollouts) => {
+    const rows = await inChunks(rollouts, (some) =>
+      select<RolloutId & { revision: number }>(
+        ['rollouts', 'transition_rows', 'rejects']
+          .map(
+            (table) => `SELECT rollout_id, attempt_id, max(revision) AS revision FROM ${table}
+             WHERE tenant = '' AND rollout_id IN {ids:Array(String)} AND (rollout_id, attempt_id) IN {keys:Array(Tuple(String, String))}
+             GROUP BY rollout_id, attempt_id`,
+          )
+          .join('\nUNION ALL\n'),
+        keyParams(some),
+      ),
+    )
+    const last = new Map<string, number>()
+    for (const { rollout_id, attempt_id, revision } of rows) {
+      const key = `${rollout_id}\u0000${attempt_id}`
+      last.set(key, Math.max(revision, last.get(key) ?? 0))
+    }
+    return last
+  }
+
+  // A span belongs where its hint says, else where its trace's member row says, else to a rollout of
+  // its own trace that was never closed. Compared are arrivals and, since two flushes may end in
+  // either order, numbers of spans.
+  const uncovered: Storage['uncovered'] = () =>
+    select<Uncovered>(`
+      WITH
+        stored AS (
+          SELECT
+            trace_id,
+            multiIf(rollout_hint != '', rollout_hint, m.rollout_id != '', concat(m.rollout_id, '\\0', m.attempt_id), concat(trace_id, '\\0')) AS key,
+            uniqExact(span_id, if(signal = 'log', cityHash64(payload), 0)) AS items,
+            groupUniqArrayIf(rollout_hint, rollout_hint != '') AS own_hints,
+            min(received_at) AS first, max(received_at) AS last
+          FROM spans LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id
+          WHERE trace_id != '' OR rollout_hint != ''
+          GROUP BY trace_id, key
+        ),
+        behind AS (
+          SELECT key, sum(items) AS items, max(last) AS last FROM stored GROUP BY key
+        ),
+        covered AS (
+          SELECT concat(rollout_id, '\\0', attempt_id) AS key, argMax(spans, revision) AS items, argMax(covered_until, revision) AS until
+          FROM rollouts GROUP BY key
+        )
+      SELECT
+        trace_id, arrayDistinct(arrayFlatten(groupArray(own_hints))) AS hints,
+        toUnixTimestamp64Milli(min(first)) AS first_received_at, toUnixTimestamp64Milli(max(last)) AS last_received_at
+      FROM stored
+      WHERE key IN (
+        SELECT key FROM behind LEFT JOIN covered USING key
+        WHERE behind.last > covered.until OR behind.items > covered.items
+      )
+      GROUP BY trace_id
+      ORDER BY first_received_at
+      SETTINGS output_format_json_quote_64bit_integers = 0`)
+
+  return { members, tracesOf, lastRevisions, uncovered }
+}
+
+const keyParams = (rollouts: readonly RolloutId[]) => ({
+  ids: rollouts.map(({ rollout_id }) => rollout_id),
+  keys: rollouts.map(({ rollout_id, attempt_id }) => new TupleParam([rollout_id, attempt_id])),
+})

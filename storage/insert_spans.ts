@@ -1,0 +1,96 @@
+// Groups the spans of many requests into few inserts, since an insert costs ClickHouse 9 ms whatever
+// its size. All requests of a flush are answered together, when it is stored.
+
+import { createHash } from 'node:crypto'
+
+import type { SpanBatch } from '../data/span_batch.ts'
+import { openRows, written, type Rows } from './row_binary.ts'
+import { putSpan } from './span_rows.ts'
+
+/** A flush is sent at 8 MB, 10,000 rows or after 100 ms, whichever is first. */
+const FLUSH_BYTES = 8_000_000
+const FLUSH_ROWS = 10_000
+const FLUSH_MS = 100
+/** Flushes on their way at once. Past that, requests wait. */
+const OUTSTANDING = 3
+/** Room for one more row, so that a buffer seldom grows. One that grew far is not kept. */
+const BUFFER_BYTES = FLUSH_BYTES + 1_000_000
+const KEEP_BYTES = 2 * BUFFER_BYTES
+
+/** Stores RowBinary rows. Rows that come again with the same token are stored once. */
+export type InsertRows = (rows: Buffer, token: string) => Promise<void>
+
+export interface SpanInserter {
+  /** Resolves when the rows of all these items are stored. */
+  insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void>
+  /** Sends what waits, and resolves when nothing is on its way. */
+  close(): Promise<void>
+}
+
+interface Flush {
+  readonly rows: Rows
+  readonly received_at: number
+  readonly timer: NodeJS.Timeout
+  readonly stored: Promise<void>
+  readonly settle: (result: Promise<void>) => void
+}
+
+export function spanInserter(insertRows: InsertRows): SpanInserter {
+  const buffers: Rows[] = []
+  const waiting: (() => void)[] = []
+  const outstanding = new Set<Promise<void>>()
+  let filling: Flush | null = null
+  let lastReceived = 0
+
+  async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void> {
+    const flushes = new Set<Flush>()
+    for (const [b, batch] of batches.entries()) {
+      for (let i = 0; i < batch.count; i++) {
+        const flush = filling ?? (await begin())
+        putSpan(flush.rows, batch, i, hints[b]?.[i] ?? '', flush.received_at)
+        flushes.add(flush)
+        if (flush.rows.length >= FLUSH_BYTES || flush.rows.count >= FLUSH_ROWS) send(flush)
+      }
+    }
+    await Promise.all([...flushes].map(({ stored }) => stored))
+  }
+
+  async function begin(): Promise<Flush> {
+    while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
+    if (filling) return filling
+    const rows = buffers.pop() ?? openRows(BUFFER_BYTES)
+    let settle!: Flush['settle']
+    const stored = new Promise<void>((resolve) => (settle = resolve))
+    stored.catch(() => {})
+    // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
+    const received_at = (lastReceived = Math.max(Date.now(), lastReceived + 1))
+    const flush: Flush = { rows, received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
+    return (filling = flush)
+  }
+
+  function send(flush: Flush): void {
+    clearTimeout(flush.timer)
+    filling = null
+    const bytes = written(flush.rows)
+    const sent = insertRows(bytes, createHash('sha1').update(bytes).digest('hex')).finally(() => {
+      outstanding.delete(sent)
+      recycle(flush.rows)
+      for (const next of waiting.splice(0)) next()
+    })
+    outstanding.add(sent)
+    flush.settle(sent)
+  }
+
+  function recycle(rows: Rows): void {
+    if (rows.bytes.length > KEEP_BYTES) return
+    rows.length = rows.count = 0
+    buffers.push(rows)
+  }
+
+  async function close(): Promise<void> {
+    if (filling) send(filling)
+    await Promise.allSettled(outstanding)
+  }
+
+  return { insert, close }
+}

@@ -1,0 +1,139 @@
+// The storage: one ClickHouse, wired up as the Storage that components use.
+
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+
+import type { Rollout } from '../data/rollout.ts'
+import { availability } from './availability.ts'
+import { bookkeeping } from './bookkeeping.ts'
+import { connect, type ConnectionOptions } from './connection.ts'
+import { spanInserter } from './insert_spans.ts'
+import { applySchema } from './migrate.ts'
+import { readItems } from './read_items.ts'
+import {
+  MEMBER_COLUMNS,
+  putMembers,
+  putRejects,
+  putReward,
+  putRewardTarget,
+  putRollout,
+  REJECT_COLUMNS,
+  REWARD_COLUMNS,
+  REWARD_TARGET_COLUMNS,
+  ROLLOUT_COLUMNS,
+} from './rollout_rows.ts'
+import { openRows, written, type Rows } from './row_binary.ts'
+import { SPAN_COLUMNS } from './span_rows.ts'
+import type { Storage } from './storage.ts'
+import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
+
+export interface StorageOptions extends ConnectionOptions {
+  readonly ttlDays: number
+  /** Is told what keeps storage from working; null when nothing does. */
+  readonly report: (problem: string | null) => void
+}
+
+export const DEFAULTS: StorageOptions = {
+  url: 'embedded',
+  database: 'default',
+  username: 'default',
+  password: '',
+  ttlDays: 30,
+  report: () => {},
+}
+
+/** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
+const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0, async_insert: 0 } as const
+
+export interface OpenStorage extends Storage {
+  close(): Promise<void>
+}
+
+/**
+ * Opens the storage and brings its schema up to date. Rejects when an embedded ClickHouse cannot be
+ * started or a server refuses; a server that is away is waited for, and until then calls reject as Unavailable.
+ */
+export async function openStorage(options: Partial<StorageOptions> = {}): Promise<OpenStorage> {
+  const { ttlDays, report, ...connectionOptions } = { ...DEFAULTS, ...options }
+  const { client, database, close: disconnect } = await connect(connectionOptions)
+  const {
+    run,
+    start,
+    close: giveUp,
+  } = availability({
+    report,
+    contact: async () => void (await applySchema(client, database, { ttlDays })),
+  })
+
+  async function insert(table: string, columns: string, bytes: Buffer, token: string): Promise<void> {
+    await run(async () => {
+      const { stream } = await client.exec({
+        query: `INSERT INTO ${table} (${columns}) FORMAT RowBinary`,
+        values: Readable.from([bytes], { objectMode: false }),
+        clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
+      })
+      for await (const _ of stream);
+    })
+  }
+
+  const spans = spanInserter((bytes, token) => insert('spans', SPAN_COLUMNS, bytes, token))
+  const { members, tracesOf, lastRevisions, uncovered } = bookkeeping(client)
+
+  /** Inserts what `put` writes, unless that is nothing. The same revisions are the same block, however often they are sent. */
+  async function insertRows(table: string, columns: string, rollouts: readonly Rollout[], put: (rows: Rows, rollout: Rollout) => void) {
+    const rows = openRows()
+    for (const rollout of rollouts) put(rows, rollout)
+    if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts))
+  }
+
+  async function writeRevision(rollouts: readonly Rollout[]): Promise<void> {
+    const arrived = newestArrival(rollouts)
+    await insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived))
+    await insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived))
+    await insertRows('rewards', REWARD_COLUMNS, rollouts, (rows, rollout) => {
+      for (const reward of rollout.rewards) putReward(rows, rollout, reward, arrived)
+    })
+    await insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, (rows, rollout) => {
+      for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
+    })
+  }
+
+  async function commit(rollouts: readonly Rollout[]): Promise<void> {
+    const now = Date.now()
+    await insertRows('rollout_members', MEMBER_COLUMNS, rollouts, (rows, rollout) => putMembers(rows, rollout, now))
+    await insertRows('rollouts', ROLLOUT_COLUMNS, rollouts, (rows, rollout) => putRollout(rows, rollout, now))
+  }
+
+  async function close(): Promise<void> {
+    await spans.close()
+    giveUp()
+    await disconnect()
+  }
+
+  await start().catch(async (error: Error) => {
+    await disconnect()
+    throw error
+  })
+  return {
+    client,
+    insertSpans: spans.insert,
+    readItems: (traceIds) => run(() => readItems(client, traceIds)),
+    members: (traceIds) => run(() => members(traceIds)),
+    tracesOf: (rollouts) => run(() => tracesOf(rollouts)),
+    lastRevisions: (rollouts) => run(() => lastRevisions(rollouts)),
+    uncovered: () => run(uncovered),
+    writeRevision,
+    commit,
+    close,
+  }
+}
+
+/** A block's stamp: not the time of the attempt, so that a retry past midnight of a month's last day is the same block. */
+const newestArrival = (rollouts: readonly Rollout[]): number => Math.max(0, ...rollouts.map(({ covered_until }) => covered_until))
+
+function tokenOf(rollouts: readonly Rollout[]): string {
+  const hash = createHash('sha1')
+  for (const { tenant, rollout_id, attempt_id, revision } of rollouts)
+    hash.update(JSON.stringify([tenant, rollout_id, attempt_id, revision]))
+  return hash.digest('hex')
+}

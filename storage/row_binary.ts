@@ -1,0 +1,103 @@
+// ClickHouse's RowBinary, written into one growing buffer: a third of the cost of JSON rows, and
+// what is bytes already stays bytes. Values come in the order of the INSERT's columns.
+
+export interface Rows {
+  bytes: Buffer
+  length: number
+  count: number
+}
+
+export const openRows = (capacity = 1 << 16): Rows => ({ bytes: Buffer.allocUnsafeSlow(capacity), length: 0, count: 0 })
+
+export const written = ({ bytes, length }: Rows): Buffer => bytes.subarray(0, length)
+
+/** Makes room for `size` more bytes. */
+export function reserve(rows: Rows, size: number): void {
+  const needed = rows.length + size
+  if (needed <= rows.bytes.length) return
+  const grown = Buffer.allocUnsafeSlow(Math.max(needed, rows.bytes.length * 2))
+  rows.bytes.copy(grown, 0, 0, rows.length)
+  rows.bytes = grown
+}
+
+export function putUInt8(rows: Rows, value: number): void {
+  reserve(rows, 1)
+  rows.bytes[rows.length++] = value
+}
+
+export function putUInt32(rows: Rows, value: number): void {
+  reserve(rows, 4)
+  rows.length = rows.bytes.writeUInt32LE(value, rows.length)
+}
+
+export function putInt32(rows: Rows, value: number): void {
+  reserve(rows, 4)
+  rows.length = rows.bytes.writeInt32LE(value, rows.length)
+}
+
+/** UInt64, or the ticks of a DateTime64. */
+export function putUInt64(rows: Rows, value: bigint | number): void {
+  reserve(rows, 8)
+  rows.length = rows.bytes.writeBigUInt64LE(BigInt(value), rows.length)
+}
+
+export function putFloat64(rows: Rows, value: number): void {
+  reserve(rows, 8)
+  rows.length = rows.bytes.writeDoubleLE(value, rows.length)
+}
+
+/** A Nullable column: `put` writes the value where there is one. */
+export function putNullable<T>(rows: Rows, value: T | null, put: (rows: Rows, value: T) => void): void {
+  putUInt8(rows, value === null ? 1 : 0)
+  if (value !== null) put(rows, value)
+}
+
+export function putVarint(rows: Rows, value: number): void {
+  reserve(rows, 5)
+  while (value > 127) {
+    rows.bytes[rows.length++] = (value & 127) | 128
+    value >>>= 7
+  }
+  rows.bytes[rows.length++] = value
+}
+
+export function putString(rows: Rows, text: string): void {
+  const size = Buffer.byteLength(text)
+  putVarint(rows, size)
+  reserve(rows, size)
+  rows.length += rows.bytes.write(text, rows.length)
+}
+
+export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
+  putVarint(rows, end - start)
+  reserve(rows, end - start)
+  rows.length += source.copy(rows.bytes, rows.length, start, end)
+}
+
+export function putArray<T>(rows: Rows, values: readonly T[], put: (rows: Rows, value: T) => void): void {
+  putVarint(rows, values.length)
+  for (const value of values) put(rows, value)
+}
+
+export function putMap<T>(rows: Rows, entries: Readonly<Record<string, T>>, put: (rows: Rows, value: T) => void): void {
+  const keys = Object.keys(entries)
+  putVarint(rows, keys.length)
+  for (const key of keys) {
+    putString(rows, key)
+    put(rows, entries[key]!)
+  }
+}
+
+/** Array(UInt32). */
+export function putUInt32Array(rows: Rows, values: readonly number[]): void {
+  putVarint(rows, values.length)
+  reserve(rows, values.length * 4)
+  for (const value of values) rows.length = rows.bytes.writeUInt32LE(value, rows.length)
+}
+
+/** Array(Float32). */
+export function putFloat32Array(rows: Rows, values: readonly number[]): void {
+  putVarint(rows, values.length)
+  reserve(rows, values.length * 4)
+  for (const value of values) rows.length = rows.bytes.writeFloatLE(value, rows.length)
+}

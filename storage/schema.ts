@@ -1,0 +1,248 @@
+// Leyden's tables, as a list of migrations. A migration that was ever released is never edited:
+// the next one changes what it made. Several processes may run the same one at the same time, so
+// every statement must be harmless when it is run again (IF NOT EXISTS, OR REPLACE).
+
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  readonly statements: readonly string[]
+}
+
+export interface SchemaOptions {
+  /** Days that raw spans are kept; 0: forever. */
+  readonly ttlDays: number
+}
+
+/** A retried flush finds its token here as long as fewer inserts than this came between. */
+export const DEDUPLICATION_WINDOW = 10_000
+
+const deduplicated = `non_replicated_deduplication_window = ${DEDUPLICATION_WINDOW}`
+
+export const migrationsTable = `
+CREATE TABLE IF NOT EXISTS migrations (
+  version UInt32 DEFAULT 0,
+  name String DEFAULT '',
+  applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
+) ENGINE = ReplacingMergeTree ORDER BY version`
+
+export const migrations = ({ ttlDays }: SchemaOptions): readonly Migration[] => [
+  {
+    version: 1,
+    name: 'spans, rollouts, transitions, rewards, credits',
+    statements: [
+      spans(ttlDays),
+      spansUnique,
+      rolloutMembers,
+      rollouts,
+      transitionRows,
+      transitions,
+      transitionsFull,
+      rewards,
+      rewardTargets,
+      credits,
+      rejects,
+    ],
+  },
+]
+
+// Read by trace: small granules, since payloads are big. Deduplication and fsync, since a receiver
+// answers "stored" after this insert.
+const spans = (ttlDays: number) => `
+CREATE TABLE IF NOT EXISTS spans (
+  tenant LowCardinality(String) DEFAULT '',
+  trace_id String DEFAULT '',
+  start_time DateTime64(9, 'UTC') DEFAULT 0,
+  span_id String DEFAULT '',
+  parent_span_id String DEFAULT '',
+  name LowCardinality(String) DEFAULT '',
+  service LowCardinality(String) DEFAULT '',
+  kind Enum8('unspecified' = 0, 'internal' = 1, 'server' = 2, 'client' = 3, 'producer' = 4, 'consumer' = 5) DEFAULT 'unspecified',
+  status Enum8('unset' = 0, 'ok' = 1, 'error' = 2) DEFAULT 'unset',
+  duration UInt64 DEFAULT 0 COMMENT 'nanoseconds; 0 for a span that was never ended',
+  received_at DateTime64(3, 'UTC') DEFAULT 0,
+  signal Enum8('span' = 0, 'log' = 1) DEFAULT 'span',
+  rollout_hint String DEFAULT '' COMMENT 'rollout id, NUL, attempt id, where the span itself says so',
+  response_id String DEFAULT '',
+  resource String DEFAULT '' CODEC(ZSTD(1)),
+  scope String DEFAULT '' CODEC(ZSTD(1)),
+  payload String DEFAULT '' COMMENT 'the OTLP Span or LogRecord, protobuf' CODEC(ZSTD(1)),
+  INDEX span_ids span_id TYPE bloom_filter GRANULARITY 8,
+  INDEX response_ids response_id TYPE bloom_filter GRANULARITY 8
+) ENGINE = MergeTree
+PARTITION BY toDate(received_at)
+ORDER BY (tenant, trace_id, start_time, span_id)
+${ttlDays > 0 ? `TTL toDateTime(received_at) + INTERVAL ${ttlDays} DAY\n` : ''}SETTINGS index_granularity = 256, ${deduplicated}, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1`
+
+// A client that resends after a lost answer stores a span twice. An ended copy beats an unfinished one.
+const spansUnique = `
+CREATE OR REPLACE VIEW spans_unique AS
+SELECT * FROM spans
+ORDER BY tenant, trace_id, span_id, duration DESC, received_at DESC
+LIMIT 1 BY tenant, trace_id, span_id, if(signal = 'log', cityHash64(payload), 0)`
+
+const rolloutMembers = `
+CREATE TABLE IF NOT EXISTS rollout_members (
+  tenant LowCardinality(String) DEFAULT '',
+  trace_id String DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  joined_at DateTime64(3, 'UTC') DEFAULT 0,
+  INDEX rollout_ids rollout_id TYPE bloom_filter GRANULARITY 1
+) ENGINE = ReplacingMergeTree(joined_at)
+ORDER BY (tenant, trace_id)
+SETTINGS index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory = 1`
+
+// One row commits a revision: what transition_rows holds of it becomes visible with this row.
+const rollouts = `
+CREATE TABLE IF NOT EXISTS rollouts (
+  tenant LowCardinality(String) DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  task_id String DEFAULT '',
+  group_id String DEFAULT '' COMMENT 'as given, else task id, @, policy version',
+  group_size UInt32 DEFAULT 0 COMMENT '0 where nobody said',
+  mode LowCardinality(String) DEFAULT 'train',
+  status LowCardinality(String) DEFAULT '',
+  closed_by LowCardinality(String) DEFAULT '',
+  complete Bool DEFAULT false,
+  revision UInt32 DEFAULT 0,
+  started_at DateTime64(9, 'UTC') DEFAULT 0,
+  ended_at DateTime64(9, 'UTC') DEFAULT 0,
+  spans UInt64 DEFAULT 0,
+  covered_until DateTime64(3, 'UTC') DEFAULT 0,
+  calls UInt32 DEFAULT 0,
+  transitions UInt32 DEFAULT 0,
+  outcome Nullable(Float64) DEFAULT NULL,
+  air_mode LowCardinality(String) DEFAULT '',
+  credit String DEFAULT '' COMMENT 'how group advantages are to be made, JSON',
+  outline String DEFAULT '' COMMENT 'calls, tools and rewards by their place in the span tree, JSON' CODEC(ZSTD(1)),
+  committed_at DateTime64(3, 'UTC') DEFAULT 0,
+  INDEX group_ids group_id TYPE bloom_filter GRANULARITY 1
+) ENGINE = ReplacingMergeTree(revision)
+ORDER BY (tenant, rollout_id, attempt_id)
+SETTINGS index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory = 1`
+
+// Block number and offset columns are what a lightweight UPDATE needs.
+const transitionRows = `
+CREATE TABLE IF NOT EXISTS transition_rows (
+  tenant LowCardinality(String) DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  revision UInt32 DEFAULT 0,
+  step UInt32 DEFAULT 0,
+  span_id String DEFAULT '',
+  parent_step Int32 DEFAULT -1,
+  trace_id String DEFAULT '',
+  task_id String DEFAULT '',
+  group_id String DEFAULT '',
+  policy LowCardinality(String) DEFAULT '',
+  policy_version Nullable(UInt64) DEFAULT NULL,
+  agent LowCardinality(String) DEFAULT '',
+  model LowCardinality(String) DEFAULT '',
+  response_id String DEFAULT '',
+  prompt_messages String DEFAULT '[]' COMMENT 'JSON; only what is new since the completion of parent_step' CODEC(ZSTD(1)),
+  completion String DEFAULT '' COMMENT 'JSON' CODEC(ZSTD(1)),
+  tools String DEFAULT '[]' COMMENT 'JSON' CODEC(ZSTD(1)),
+  finish_reason LowCardinality(String) DEFAULT '',
+  params String DEFAULT '{}' COMMENT 'JSON' CODEC(ZSTD(1)),
+  prompt_token_ids Array(UInt32) DEFAULT [] COMMENT 'what follows the first prefix_length tokens' CODEC(T64, LZ4),
+  prefix_length UInt32 DEFAULT 0,
+  response_token_ids Array(UInt32) DEFAULT [] CODEC(T64, LZ4),
+  response_logprobs Array(Float32) DEFAULT [] CODEC(LZ4),
+  token_source LowCardinality(String) DEFAULT 'none',
+  reward_outcome Nullable(Float64) DEFAULT NULL,
+  reward_intermediate Nullable(Float64) DEFAULT NULL,
+  reward_parts Map(LowCardinality(String), Float64) DEFAULT map(),
+  return Nullable(Float64) DEFAULT NULL,
+  advantage Nullable(Float64) DEFAULT NULL,
+  weight Nullable(Float64) DEFAULT NULL,
+  credit_method LowCardinality(String) DEFAULT '',
+  credit_version Nullable(UInt32) DEFAULT NULL COMMENT 'of the group; see credits',
+  started_at DateTime64(9, 'UTC') DEFAULT 0,
+  duration UInt64 DEFAULT 0,
+  usage Map(LowCardinality(String), UInt64) DEFAULT map(),
+  flags Array(LowCardinality(String)) DEFAULT [],
+  inserted_at DateTime64(3, 'UTC') DEFAULT 0,
+  INDEX group_ids group_id TYPE bloom_filter GRANULARITY 4
+) ENGINE = MergeTree
+PARTITION BY toYYYYMM(inserted_at)
+ORDER BY (tenant, rollout_id, attempt_id, revision, step)
+SETTINGS index_granularity = 1024, enable_block_number_column = 1, enable_block_offset_column = 1, ${deduplicated},
+  fsync_after_insert = 1, fsync_part_directory = 1`
+
+const liveRevisions = `SELECT tenant, rollout_id, attempt_id, max(revision) AS revision FROM rollouts GROUP BY tenant, rollout_id, attempt_id`
+
+// The order is what makes this safe beside a writer. ClickHouse takes each table's snapshot when it
+// resolves its name, subqueries from left to right but plain names before them all. Read the other
+// way round, or with transition_rows as a plain name, a revision committed in between hides its
+// rollout. The swap makes the small side the hash table.
+const transitions = `
+CREATE OR REPLACE VIEW transitions AS
+SELECT * FROM (${liveRevisions}) AS live
+INNER JOIN (SELECT * FROM transition_rows) AS written USING (tenant, rollout_id, attempt_id, revision)
+SETTINGS query_plan_join_swap_table = 'true'`
+
+const transitionsFull = `
+CREATE OR REPLACE VIEW transitions_full AS
+SELECT * FROM transitions WHERE has({rollouts:Array(String)}, rollout_id)`
+
+const rewards = `
+CREATE TABLE IF NOT EXISTS rewards (
+  tenant LowCardinality(String) DEFAULT '',
+  reward_id String DEFAULT '',
+  target_rollout_id String DEFAULT '',
+  target_trace_id String DEFAULT '',
+  target_span_id String DEFAULT '',
+  target_response_id String DEFAULT '',
+  target_session String DEFAULT '',
+  name LowCardinality(String) DEFAULT '',
+  value Nullable(Float64) DEFAULT NULL,
+  label String DEFAULT '',
+  source LowCardinality(String) DEFAULT '',
+  annotator String DEFAULT '',
+  given_at DateTime64(3, 'UTC') DEFAULT 0,
+  received_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = MergeTree
+ORDER BY (tenant, reward_id)
+SETTINGS ${deduplicated}, fsync_after_insert = 1, fsync_part_directory = 1`
+
+const rewardTargets = `
+CREATE TABLE IF NOT EXISTS reward_targets (
+  tenant LowCardinality(String) DEFAULT '',
+  reward_id String DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  resolved_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = ReplacingMergeTree(resolved_at)
+ORDER BY (tenant, reward_id)`
+
+// Written last: the advantages of a group's live rows count once they carry this version.
+const credits = `
+CREATE TABLE IF NOT EXISTS credits (
+  tenant LowCardinality(String) DEFAULT '',
+  group_id String DEFAULT '',
+  credit_version UInt32 DEFAULT 0,
+  method LowCardinality(String) DEFAULT '',
+  members UInt32 DEFAULT 0,
+  baseline Nullable(Float64) DEFAULT NULL,
+  effective_size Float64 DEFAULT 0,
+  created_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = MergeTree
+ORDER BY (tenant, group_id, credit_version)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`
+
+const rejects = `
+CREATE TABLE IF NOT EXISTS rejects (
+  tenant LowCardinality(String) DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  revision UInt32 DEFAULT 0,
+  span_id String DEFAULT '',
+  policy LowCardinality(String) DEFAULT '',
+  reason LowCardinality(String) DEFAULT '',
+  detail String DEFAULT '' CODEC(ZSTD(1)),
+  inserted_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = MergeTree
+PARTITION BY toYYYYMM(inserted_at)
+ORDER BY (tenant, rollout_id, attempt_id, revision, span_id)
+SETTINGS ${deduplicated}`

@@ -1,0 +1,87 @@
+// Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
+
+import { attribute, payload, resource, scope } from '../data/scan.ts'
+import { COLUMN, STRIDE, type SpanBatch } from '../data/span_batch.ts'
+import { putBytes, putString, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
+
+/** What an item's row has beside its payload, resource, scope and texts. */
+const FIXED_BYTES = 256
+const RESPONSE_ID = 'gen_ai.response.id'
+const LAST_KIND = 5
+const LAST_STATUS = 2
+const MAX_START = 2n ** 63n - 1n
+
+export const SPAN_COLUMNS =
+  'tenant, trace_id, start_time, span_id, parent_span_id, name, service, kind, status, duration, received_at, signal, rollout_hint, response_id, resource, scope, payload'
+
+/** Appends item i of a batch. `receivedAt` in milliseconds since the epoch. */
+export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, receivedAt: number): void {
+  const { body, columns, keys } = batch
+  const at = i * STRIDE
+  const bytes = payload(batch, i)
+  const own = resource(batch, i)
+  const { bytes: scopeBytes } = scope(batch, i)
+  reserve(rows, bytes.length + own.bytes.length + scopeBytes.length + FIXED_BYTES)
+
+  const start = columns[at + COLUMN.start_time]!
+  const end = columns[at + COLUMN.end_time]!
+  const name = columns[at + COLUMN.name]!
+  putUInt8(rows, 0)
+  putHex(rows, body, columns[at + COLUMN.trace_id]!, 16)
+  putTime(rows, body, start)
+  putHex(rows, body, columns[at + COLUMN.span_id]!, 8)
+  putHex(rows, body, columns[at + COLUMN.parent_span_id]!, 8)
+  putBytes(rows, body, name, name + columns[at + COLUMN.name_length]!)
+  putString(rows, serviceOf(own.attributes['service.name']))
+  putUInt8(rows, atMost(columns[at + COLUMN.kind]!, LAST_KIND))
+  putUInt8(rows, atMost(columns[at + COLUMN.status]!, LAST_STATUS))
+  putDuration(rows, body, start, end)
+  putUInt64(rows, receivedAt)
+  putUInt8(rows, batch.signal === 'traces' ? 0 : 1)
+  putString(rows, hint)
+  putString(rows, keys.includes(RESPONSE_ID) ? textOf(attribute(batch, i, RESPONSE_ID)) : '')
+  putBytes(rows, own.bytes)
+  putBytes(rows, scopeBytes)
+  putBytes(rows, bytes)
+  rows.count++
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+const serviceOf = textOf
+
+/** An enum's number that ClickHouse does not know would refuse the whole insert. */
+const atMost = (value: number, last: number): number => (value >= 0 && value <= last ? value : 0)
+
+const DIGITS = Buffer.from('0123456789abcdef')
+
+function putHex(rows: Rows, source: Buffer, offset: number, size: number): void {
+  const { bytes } = rows
+  let to = rows.length
+  bytes[to++] = offset === 0 ? 0 : size * 2
+  for (let from = offset; offset !== 0 && from < offset + size; from++) {
+    bytes[to++] = DIGITS[source[from]! >>> 4]!
+    bytes[to++] = DIGITS[source[from]! & 15]!
+  }
+  rows.length = to
+}
+
+/** Fixed64 nanoseconds are a DateTime64(9)'s ticks, up to the year 2262. */
+function putTime(rows: Rows, source: Buffer, offset: number): void {
+  if (offset === 0 || source[offset + 7]! > 127) putUInt64(rows, offset === 0 ? 0n : MAX_START)
+  else rows.length += source.copy(rows.bytes, rows.length, offset, offset + 8)
+}
+
+/** 0 where the span was not ended, or ended before it began. */
+function putDuration(rows: Rows, source: Buffer, start: number, end: number): void {
+  if (start === 0 || end === 0) return putUInt64(rows, 0n)
+  let low = source.readUInt32LE(end) - source.readUInt32LE(start)
+  let high = source.readUInt32LE(end + 4) - source.readUInt32LE(start + 4)
+  if (low < 0) {
+    low += 2 ** 32
+    high--
+  }
+  if (high < 0) low = high = 0
+  rows.bytes.writeUInt32LE(low, rows.length)
+  rows.bytes.writeUInt32LE(high, rows.length + 4)
+  rows.length += 8
+}
