@@ -26,32 +26,36 @@ export async function serveHttp({ address, option, maxBodyBytes, paths }: HttpOp
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const signal = paths.get(request.url!.split('?', 1)[0]!)
-    if (signal === undefined) return plain(response, 404, `404 page not found, known: ${[...paths.keys()].join(', ')}`)
-    if (request.method !== 'POST') {
-      return plain(response.setHeader('allow', 'POST'), 405, '405 method not allowed, supported: [POST]')
-    }
     const encoding = encodingOf(request.headers['content-type'])
+    if (signal === undefined) return refuse(response, 404, encoding, `404 page not found, known: ${[...paths.keys()].join(', ')}`)
+    if (request.method !== 'POST') {
+      response.setHeader('allow', 'POST')
+      return refuse(response, 405, encoding, '405 method not allowed, supported: [POST]')
+    }
     if (encoding === undefined) {
-      return plain(response, 415, `415 unsupported media type, supported: [${Object.values(MEDIA_TYPE).join(', ')}]`)
+      const supported = Object.values(MEDIA_TYPE).join(', ')
+      return refuse(response, 415, encoding, `415 unsupported media type, supported: [${supported}]`)
     }
     try {
       const rejected = await take(signal, encoding, () => readBody(request, maxBodyBytes))
-      send(response, 200, encoding, exportResponse(signal, rejected, encoding))
+      send(response, 200, MEDIA_TYPE[encoding], exportResponse(signal, rejected, encoding))
     } catch (error) {
-      fail(response, error, encoding)
+      const failure = failureOf(error)
+      const status = error instanceof BodyError ? error.status : (STATUS[failure.code] ?? 500)
+      if (failure.retryAfterMs !== undefined) response.setHeader('retry-after', Math.ceil(failure.retryAfterMs / 1_000))
+      send(response, status, MEDIA_TYPE[encoding], rpcStatus(failure, encoding))
     }
   }
 
-  function send(response: ServerResponse, status: number, encoding: Encoding, body: Buffer): void {
-    response.shouldKeepAlive &&= !stopping
-    response.writeHead(status, { 'content-type': MEDIA_TYPE[encoding], 'content-length': body.length }).end(body)
+  /** A request that is not an export at all. */
+  function refuse(response: ServerResponse, status: number, encoding: Encoding | undefined, message: string): void {
+    if (encoding) send(response, status, MEDIA_TYPE[encoding], rpcStatus({ code: CODE.unimplemented, message }, encoding))
+    else send(response, status, 'text/plain; charset=utf-8', Buffer.from(`${message}\n`))
   }
 
-  function fail(response: ServerResponse, error: unknown, encoding: Encoding): void {
-    const failure = failureOf(error)
-    const status = error instanceof BodyError ? error.status : (STATUS[failure.code] ?? 500)
-    if (failure.retryAfterMs !== undefined) response.setHeader('retry-after', Math.ceil(failure.retryAfterMs / 1_000))
-    send(response, status, encoding, rpcStatus(failure, encoding))
+  function send(response: ServerResponse, status: number, contentType: string, body: Buffer): void {
+    if (stopping) response.setHeader('connection', 'close') // else a client that keeps it open would hold up the shutdown
+    response.writeHead(status, { 'content-type': contentType, 'content-length': body.length }).end(body)
   }
 
   const { port } = await listen(server, address, option)
@@ -70,8 +74,4 @@ const STATUS: Readonly<Record<number, number>> = { [CODE.invalid_argument]: 400,
 function encodingOf(contentType = ''): Encoding | undefined {
   const mediaType = contentType.split(';', 1)[0]!.trim().toLowerCase()
   return mediaType === MEDIA_TYPE.json ? 'json' : mediaType === MEDIA_TYPE.protobuf ? 'protobuf' : undefined
-}
-
-function plain(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${text}\n`)
 }
