@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http'
 
-import type { Attributes, Counter, ObservableCallback, ObservableGauge } from '@opentelemetry/api'
+import type { Attributes, Counter, ObservableGauge } from '@opentelemetry/api'
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus'
 import type { Resource } from '@opentelemetry/resources'
 import { MeterProvider } from '@opentelemetry/sdk-metrics'
@@ -15,9 +15,9 @@ export interface Metrics {
   readonly addresses: readonly Address[]
   /** Names that begin with `leyden_` stay as they are, others get the prefix `otelcol_`; counters end in `_total`. */
   count(name: string, n: number, labels: Attributes): void
-  /** A second gauge of the same name and labels takes the place of the first. Returns what removes it. */
+  /** A second gauge of the same name and labels takes the place of the first. */
   gauge(name: string, read: () => number, labels: Attributes): void
-  /** Removes every gauge of the components: they are about to be replaced. */
+  /** Gauges of components that have stopped show 0 from now on: the SDK would repeat what it read last. */
   forgetGauges(): void
   shutdown(): Promise<void>
 }
@@ -32,31 +32,28 @@ export async function startMetrics({ level, readers }: Telemetry['metrics'], res
   const meter = provider.getMeter('leyden')
   const counters = new Map<string, Counter>()
   const gauges = new Map<string, ObservableGauge>()
-  const callbacks = new Map<string, () => void>()
+  const readings = new Map<string, () => number>()
 
   function count(name: string, n: number, labels: Attributes): void {
     let counter = counters.get(name)
-    if (!counter) counters.set(name, (counter = meter.createCounter(prefixed(name))))
+    if (!counter) counters.set(name, (counter = meter.createCounter(prefixed(name), describe(name))))
     counter.add(n, labels)
   }
 
-  function observe(name: string, read: () => number, labels: Attributes): () => void {
+  function observe(name: string, read: () => number, labels: Attributes): void {
     let gauge = gauges.get(name)
-    if (!gauge) gauges.set(name, (gauge = meter.createObservableGauge(prefixed(name))))
-    const callback: ObservableCallback = (result) => result.observe(read(), labels)
-    gauge.addCallback(callback)
-    return () => gauge.removeCallback(callback)
+    if (!gauge) gauges.set(name, (gauge = meter.createObservableGauge(prefixed(name), describe(name))))
+    gauge.addCallback((result) => result.observe(read(), labels))
   }
 
   function gauge(name: string, read: () => number, labels: Attributes): void {
     const key = JSON.stringify([name, labels])
-    callbacks.get(key)?.()
-    callbacks.set(key, observe(name, read, labels))
+    if (!readings.has(key)) observe(name, () => readings.get(key)!(), labels)
+    readings.set(key, read)
   }
 
   function forgetGauges(): void {
-    for (const remove of callbacks.values()) remove()
-    callbacks.clear()
+    for (const key of readings.keys()) readings.set(key, () => 0)
   }
 
   for (const [name, read] of Object.entries(PROCESS)) observe(name, read, {})
@@ -86,6 +83,7 @@ export async function startMetrics({ level, readers }: Telemetry['metrics'], res
 }
 
 const prefixed = (name: string) => (name.startsWith('leyden_') ? name : `otelcol_${name}`)
+const describe = (name: string) => ({ description: `${name.replaceAll('_', ' ')}.` })
 
 /** The Collector's process metrics, as far as Node has the like. */
 const PROCESS: Readonly<Record<string, () => number>> = {
