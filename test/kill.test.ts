@@ -1,0 +1,127 @@
+// Leyden dies at any moment: what it acknowledged is there afterwards, once.
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import { openStorage } from '../storage/open.ts'
+import { freePort } from './leyden.ts'
+import { spawnLeyden, type LeydenProcess } from './process.ts'
+import { chat, endOf, reward, spanIdOf, traces } from './spans.ts'
+
+let folder: string
+let port: number
+let leyden: LeydenProcess | undefined
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'leyden-kill-'))
+  port = await freePort()
+  await writeFile(
+    join(folder, 'pipeline.yaml'),
+    `
+receivers:
+  otlp: {protocols: {http: {endpoint: "127.0.0.1:${port}"}}}
+connectors:
+  rollouts: {root_grace: 200ms}
+processors: {policy_calls: , credit_assignment: }
+exporters: {clickhouse: }
+extensions:
+  clickhouse_storage: {url: "embedded:${folder}/store"}
+service:
+  telemetry: {metrics: {level: none}}
+  extensions: [clickhouse_storage]
+  pipelines:
+    traces: {receivers: [otlp], exporters: [rollouts]}
+    logs: {receivers: [otlp], exporters: [rollouts]}
+    rollouts: {receivers: [rollouts], processors: [policy_calls, credit_assignment], exporters: [clickhouse]}
+`,
+  )
+})
+afterAll(async () => {
+  await leyden?.stop('SIGKILL')
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function start(): Promise<void> {
+  leyden = spawnLeyden(['run', '--config', 'pipeline.yaml'], { cwd: folder })
+  await leyden.says('Everything is ready.')
+}
+
+/** True only when the server said that it has stored it. */
+async function post(signal: string, document: object): Promise<boolean> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/${signal}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(document),
+    })
+    return answer.ok
+  } catch {
+    return false
+  }
+}
+
+test('kill -9 under load loses no acknowledged span and doubles none, late ones included', async () => {
+  await start()
+  const acknowledged = new Set<string>()
+  const finished = new Set<string>()
+  let sending = true
+
+  async function agent(n: number): Promise<void> {
+    for (let i = 0; sending; i++) {
+      const id = `k${n}-${i}`
+      const ids = { 'leyden.rollout.id': id }
+      const calls = [chat(`${id}a`, { parent: `${id}r`, at: 10 }), chat(`${id}b`, { parent: `${id}r`, at: 20 })]
+      if (await post('traces', traces(id, calls, ids))) for (const call of calls) acknowledged.add(spanIdOf(call.id))
+      const rest = [{ id: `${id}r`, at: 0, for: 500 }, reward(`${id}w`, 1, { parent: `${id}r`, at: 40 })]
+      const rootStored = await post('traces', traces(id, rest, ids))
+      if (rootStored) for (const span of rest) acknowledged.add(spanIdOf(span.id))
+      if (rootStored || (await post('logs', endOf(id)))) finished.add(id)
+      // Every third rollout gets a span after its end.
+      if (i % 3 === 0) {
+        await post('logs', endOf(id))
+        const late = { id: `${id}l`, parent: `${id}r`, at: 60 }
+        if (await post('traces', traces(id, [late], ids))) acknowledged.add(spanIdOf(late.id))
+      }
+    }
+  }
+
+  const agents = [1, 2, 3, 4, 5, 6].map(agent)
+  await new Promise((resolve) => setTimeout(resolve, 2_000))
+  await leyden!.stop('SIGKILL')
+  sending = false
+  await Promise.all(agents)
+  expect(acknowledged.size).toBeGreaterThan(50)
+
+  await start()
+  const storage = await openStorage({ url: `embedded:${folder}/store` })
+  const query = async <T>(sql: string) => (await storage.client.query({ query: sql, format: 'JSONEachRow' })).json<T>()
+  try {
+    const spans = await query<{ span_id: string; n: string }>(
+      `SELECT lower(hex(span_id)) AS span_id, count() AS n FROM spans_unique WHERE signal = 'span' GROUP BY span_id`,
+    )
+    const stored = new Map(spans.map(({ span_id, n }) => [span_id, Number(n)]))
+    expect([...acknowledged].filter((id) => !stored.has(id))).toEqual([])
+    expect([...stored].filter(([, n]) => n > 1)).toEqual([])
+
+    // Every finished rollout becomes two transitions of one revision that covers all its spans.
+    const uncovered = async () => {
+      const rows = await query<{ rollout_id: string; n: string; revisions: string }>(
+        `SELECT rollout_id, count() AS n, uniqExact(revision) AS revisions FROM transitions GROUP BY rollout_id`,
+      )
+      const seen = new Map(rows.map((row) => [row.rollout_id, row]))
+      return [...finished].filter((id) => seen.get(id)?.n !== '2' && Number(seen.get(id)?.n) !== 2)
+    }
+    let missing = await uncovered()
+    for (let i = 0; missing.length && i < 100; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      missing = await uncovered()
+    }
+    expect(missing).toEqual([])
+  } finally {
+    await storage.close()
+  }
+  expect(await leyden!.stop('SIGTERM')).toBe(0)
+}, 60_000)
