@@ -1,4 +1,5 @@
 // Every processor, in alphabetical order.
 import type { Component } from '../pipeline/component.ts'
+import memory_limiter from './memory_limiter.ts'
 
-export const processors: readonly Component<'processor'>[] = []
+export const processors: readonly Component<'processor'>[] = [memory_limiter]
