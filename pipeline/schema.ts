@@ -187,11 +187,14 @@ export function formatDuration(ms: number): string {
   return minutes > 0 ? `${minutes}m${seconds}s` : `${seconds}s`
 }
 
-/** Reads one component's options. Every problem is collected; none is thrown. */
+/** Reads one component's options. Every problem is collected, none is thrown; what is returned is whole only where there is none. */
 export function readConfig<F extends Fields>(fields: F, input: unknown, path: readonly string[], problems: Problem[]): Config<F> {
+  const given = input ?? {}
   const config: Record<string, unknown> = {}
-  if (input != null && !isRecord(input)) problems.push({ path, message: `must be a map of options (got ${shown(input, { fields })})` })
-  const given = isRecord(input) ? input : {}
+  if (!isRecord(given)) {
+    problems.push({ path, message: `must be a map of options (got ${shown(input, { fields })})` })
+    return config as Config<F>
+  }
   for (const key of Object.keys(given)) {
     if (!Object.hasOwn(fields, key))
       problems.push({ path: [...path, key], message: `unknown option${didYouMean(key, Object.keys(fields))}` })
@@ -225,7 +228,8 @@ function readField<T>(field: Field<T>, raw: unknown, path: readonly string[], pr
 /** A value for an error message: short, and never one that may hold a secret. */
 function shown(value: unknown, field: Secrecy): string {
   if (hides(field)) return 'a hidden value'
-  const json = JSON.stringify(value, (_key, part) => (part === UNKNOWN ? '…' : part)) ?? String(value)
+  const json =
+    typeof value === 'number' ? String(value) : (JSON.stringify(value, (_key, part) => (part === UNKNOWN ? '…' : part)) ?? 'nothing')
   return json.length > 80 ? `${json.slice(0, 80)}…` : json
 }
 
