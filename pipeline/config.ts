@@ -90,7 +90,7 @@ function readSources(sources: readonly string[], surroundings: Surroundings, { p
       const { tree, flaws } = readSource(source, surroundings, (name) => warning([], unsetVariable(name)))
       for (const { message, at } of flaws) problem([], message, at)
       if (tree.kind !== 'map' && !isNull(tree)) problem([], 'a configuration must be a map of sections', tree.at)
-      merged = merge(merged, tree, (path, at) => warning(path, 'erases what an earlier source says here, for it has no value', at))
+      merged = merge(merged, tree, (path, at) => warning(path, 'has no value here, which erases what an earlier source says of it', at))
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error
       problem([], error.message)
