@@ -78,9 +78,8 @@ describe.each(KINDS)('%s', (kind) => {
 
   test.each(types)('%s has a test beside it that checks what every component promises', (type) => {
     const file = `${kind}/${type}.test.ts`
-    expect(existsSync(join(ROOT, file)) && read(file), `write ${file}, which calls conforms() of test/conformance.ts`).toMatch(
-      /\bconforms\(/,
-    )
+    const test = existsSync(join(ROOT, file)) ? read(file) : ''
+    expect(test, `write ${file}, which calls conforms() of test/conformance.ts`).toMatch(/\bconforms\(/)
   })
 
   test.each([...registry[kind]])('$type says what it and each of its options is for', ({ type, summary, config }) => {
@@ -94,14 +93,19 @@ describe.each(KINDS)('%s', (kind) => {
   })
 
   test('have no page without a component', () => {
-    const pages = readdirSync(join(ROOT, 'docs', kind))
-    expect(pages, `remove what is too much from docs/${kind}`).toEqual(types.map((type) => `${type}.md`))
+    const pages = types.map((type) => `docs/${kind}/${type}.md`)
+    expect(files(`docs/${kind}`).filter((page) => !pages.includes(page))).toEqual([])
   })
 })
 
 describe('documents', () => {
   test.each(folders)('docs/architecture.md says what %s/ is for', (folder) => {
     expect(read('docs/architecture.md')).toContain(`\`${folder}/\``)
+  })
+
+  test.each(KINDS)('docs/pipeline_yaml.md links the page of each component: %s', (kind) => {
+    const page = read('docs/pipeline_yaml.md')
+    expect(registry[kind].map(({ type }) => `](${kind}/${type}.md)`).filter((link) => !page.includes(link))).toEqual([])
   })
 
   test.each(documents())('every link in %s leads somewhere', (file) => {
