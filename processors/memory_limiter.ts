@@ -19,7 +19,12 @@ export default processor({
   signals: ['traces', 'logs'],
   config: {
     check_interval: duration('How often memory is measured.', { default: '1s' }),
-    limit_mib: number('Hard limit: the most memory that the process should use, in MiB.', { default: 0, min: 0, integer: true }),
+    limit_mib: number('Hard limit: the most memory that the process should use, in MiB.', {
+      default: 0,
+      example: 512,
+      min: 0,
+      integer: true,
+    }),
     spike_limit_mib: number('Items are refused above the hard limit less this, the soft limit; 0: a fifth of the hard limit.', {
       default: 0,
       min: 0,

@@ -47,6 +47,7 @@ export default receiver({
         ),
       },
       'The protocols to listen for.',
+      { default: { grpc: {}, http: {} } },
     ),
   },
 
