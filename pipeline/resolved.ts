@@ -24,8 +24,11 @@ export function resolved(plan: Plan, secrets: 'hidden' | 'shown'): Record<string
     return Object.fromEntries([...units].map(([id, { component, config }]) => [id, options(component.config, config)]))
   }
 
+  /** A group that is off is left out: its key alone would switch it on. */
   function options(fields: Fields, config: unknown): Record<string, unknown> {
-    return Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, written(field, isRecord(config) ? config[key] : null)]))
+    const values = isRecord(config) ? config : {}
+    const given = Object.entries(fields).filter(([key, { type }]) => type !== 'group' || values[key] !== null)
+    return Object.fromEntries(given.map(([key, field]) => [key, written(field, values[key])]))
   }
 
   /** A value as it would be written in YAML. */
