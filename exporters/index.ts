@@ -1,4 +1,6 @@
 // Every exporter, in alphabetical order.
 import type { Component } from '../pipeline/component.ts'
+import debug from './debug.ts'
+import file from './file.ts'
 
-export const exporters: readonly Component<'exporter'>[] = []
+export const exporters: readonly Component<'exporter'>[] = [debug, file]
