@@ -1,4 +1,5 @@
 // Every extension, in alphabetical order.
 import type { Component } from '../pipeline/component.ts'
+import clickhouse_storage from './clickhouse_storage.ts'
 
-export const extensions: readonly Component<'extension'>[] = []
+export const extensions: readonly Component<'extension'>[] = [clickhouse_storage]
