@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 
 import { duration } from '../pipeline/schema.ts'
+import { runCommand } from '../test/command.ts'
 import type { Command } from './command.ts'
 import { printConfig } from './print_config.ts'
 import { registry } from './registry.ts'
@@ -102,9 +103,7 @@ async function run(command: Command, args: string[], files: Record<string, strin
   const cwd = mkdtempSync(join(tmpdir(), 'leyden-config-'))
   folders.push(cwd)
   for (const [name, content] of Object.entries(files)) writeFileSync(join(cwd, name), content)
-  let [stdout, stderr] = ['', '']
-  const code = await command(args, { env, cwd, stdout: (text) => void (stdout += text), stderr: (text) => void (stderr += text) })
-  return { code, stdout, stderr }
+  return runCommand(command, args, { env, cwd })
 }
 
 /** Whether an output line, `file:line:column  path: message`, is the error that is expected. */
