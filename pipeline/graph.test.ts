@@ -262,6 +262,14 @@ test('shutdown exports what is queued', async () => {
   expect(exported.x).toHaveLength(1)
 })
 
+test('a request that waits for its batch to fill up does not keep its receiver from stopping', async () => {
+  await run({ traces: 'r | | x' }, { x: { sending_queue: { batch: { flush_timeout: '1h' } } } })
+  const pushed = outputs.r!.traces!([spanBatch()])
+  doing['stop r'] = () => pushed
+  await running!.shutdown()
+  expect(exported.x).toHaveLength(1)
+})
+
 test('a failing branch is tried again without sending to the others twice', async () => {
   await run({ traces: 'r | | x', 'traces/2': 'r | p | y' })
   let times = 2

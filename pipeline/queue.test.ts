@@ -214,13 +214,12 @@ test('stopping ends the wait before a retry: one last try decides', async () => 
   expect([recovering.tries.length, dead.tries.length]).toEqual([2, 2])
 })
 
-test('draining sends what is queued and lets nothing more in', async () => {
-  const { send, drain, tries } = setUp(
-    { sending_queue: { num_consumers: 1, batch: { min_size: 100, max_size: 100, flush_timeout: '1h' } } },
-    failing(0),
-  )
+test('stopping sends what waits for a batch to fill up, and draining lets nothing more in', async () => {
+  const { send, stop, drain, tries } = setUp({ sending_queue: { num_consumers: 1, batch: { flush_timeout: '1h' } } }, failing(0))
   const sent = [send(one()), send(one())]
   await Promise.resolve()
+  expect(tries).toHaveLength(0)
+  stop()
   await drain()
   await Promise.all(sent)
   expect(tries).toHaveLength(1)

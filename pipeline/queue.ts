@@ -9,7 +9,7 @@ import { sizeOf, UNIT } from './size.ts'
 export interface Sender {
   /** Resolves when the items are exported (or queued, without `wait_for_result`). */
   send(items: readonly Item[]): Promise<void>
-  /** Takes no more; resolves when everything taken was tried once more. */
+  /** Takes no more; resolves when everything taken was exported or given up. `stopping` must have fired. */
   drain(): Promise<void>
 }
 
@@ -49,6 +49,9 @@ export function createSender(
     context.gauge('exporter_queue_capacity', () => queue.queue_size, labels)
   }
 
+  // Whoever waits for a batch to fill up would keep its receiver from stopping.
+  stopping.addEventListener('abort', pump)
+
   async function send(items: readonly Item[]): Promise<void> {
     if (draining) throw new Refused('the exporter is shutting down')
     const room = queue ? sizeOf(items, queue.sizer) : 0
@@ -83,7 +86,7 @@ export function createSender(
 
   function pump(): void {
     while (waiting.length && (!queue || sendingNow < queue.num_consumers)) {
-      if (batch && !draining && !overdue && waitingSize < batch.min_size) break
+      if (batch && !overdue && !stopping.aborted && waitingSize < batch.min_size) break
       void deliver(take()).finally(pump)
     }
     if (batch && waiting.length) timer ??= setTimeout(flush, batch.flush_timeout)
@@ -155,7 +158,6 @@ export function createSender(
   async function drain(): Promise<void> {
     draining = true
     for (const wake of blocked.splice(0)) wake()
-    pump()
     await Promise.allSettled([...inFlight])
   }
 
