@@ -44,7 +44,12 @@ interface Case {
 }
 
 /** Component types that come later, and the cases that wait for them. */
-const PENDING: Record<string, string[]> = {}
+const PENDING: Record<string, string[]> = {
+  bearer_token_auth: ['secret-token-redacted'],
+  otlp_http: ['signal-exporter-in-wrong-pipeline'],
+  otlp_json_file: ['required-missing'],
+  redaction: ['merge-empty-map-keeps', 'processor-two-names'],
+}
 
 const COMMANDS: Record<string, Command> = { validate, 'print-config': printConfig }
 const cases = JSON.parse(readFileSync(join(import.meta.dirname, '../test/fixtures/config/cases.json'), 'utf8')) as Case[]
@@ -67,7 +72,7 @@ describe.each(Object.entries(PENDING))('%s is still to come, and until then', (t
 
   test.each(ids)('the case %s waits for it', async (id) => {
     const c = cases.find((known) => known.id === id)!
-    expect(Object.values(c.files).join('\n')).toMatch(new RegExp(`^ *${type}:`, 'm'))
+    expect(Object.values(c.files).join('\n')).toMatch(new RegExp(`^ *${type}[:/]`, 'm'))
     expect(await complaints(c)).not.toEqual([])
   })
 })

@@ -197,6 +197,16 @@ describe('an expansion', () => {
     ])
   })
 
+  test('that should bring in a map but does not says why', async () => {
+    const files = {
+      'a.yaml': `receivers: {otlp: "\${file:broken.yaml}"}\nexporters: \${file:broken.yaml}\n${service}`,
+      'broken.yaml': 'a: 1\nb: [\n',
+    }
+    const { problems } = await load(files, {}, ['a.yaml'])
+    expect(problems.map((line) => line.split(':')[1])).toEqual(['1', '2'])
+    expect(problems).toEqual(Array(2).fill(expect.stringContaining('and what was brought in is no YAML at broken.yaml:2: ')))
+  })
+
   test('looks at its default only where it is needed', async () => {
     const yaml = minimal.replace('clickhouse: ', 'clickhouse: {url: "${env:A:-${env:B:-b}${env:C}}"}')
     expect((await load(yaml, { A: 'a' })).warnings).toEqual([])
@@ -283,6 +293,11 @@ test('a source that cannot be read is told, and nothing is guessed of the rest',
     expect.stringMatching(/^a\.yaml:1:\d+ /),
     expect.stringContaining('unable to read the file nosuch.yaml: no such file or directory'),
   ])
+})
+
+test('what a flag gave has no place in a file', async () => {
+  const { problems } = await load({ 'a.yaml': minimal }, {}, ['a.yaml', 'yaml:exporters::clickhouse::urll: x'])
+  expect(problems).toEqual(['exporters::clickhouse::urll: unknown option, did you mean "url"?'])
 })
 
 test('several options may come in one yaml: source', async () => {

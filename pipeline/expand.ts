@@ -36,12 +36,12 @@ export function expand(root: Tree, surroundings: Surroundings, { problem, warnin
     try {
       const uri = wholeUri(text)
       if (uri === undefined) return { kind: 'scalar', value: expanded(text), at }
-      const { text: fetched, file } = fetch(uri, depth, unset)
+      const { text: fetched, file } = bringIn(uri, depth, unset)
       const tree = meaning(fetched, file ?? at)
       if (tree.kind !== 'scalar') return { ...expandTree(tree, path, depth + 1), source: fetched }
       if (typeof tree.value !== 'string') return { ...tree, at, source: fetched }
       if (wholeUri(fetched) !== undefined) return expandScalar(fetched, at, path, depth + 1)
-      return { kind: 'scalar', value: expanded(tree.value), source: expanded(fetched), at }
+      return { ...tree, value: expanded(tree.value), source: expanded(fetched), at }
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error
       problem(path, error.message, at)
@@ -52,19 +52,21 @@ export function expand(root: Tree, surroundings: Surroundings, { problem, warnin
   function expandText(text: string, depth: number, unset: (name: string) => void): string {
     const closes = closingBraces(text)
     let out = ''
-    for (let i = 0; i < text.length; i++) {
+    let i = 0
+    while (i < text.length) {
       const close = closes.get(i)
-      if (text.startsWith('$$', i)) i++
-      if (close === undefined) out += text[i]
-      else {
-        out += expandText(fetch(text.slice(i + 2, close), depth, unset).text, depth + 1, unset)
-        i = close
+      if (close === undefined) {
+        out += text[i]
+        i += text.startsWith('$$', i) ? 2 : 1
+      } else {
+        out += expandText(bringIn(text.slice(i + 2, close), depth, unset).text, depth + 1, unset)
+        i = close + 1
       }
     }
     return out
   }
 
-  function fetch(uri: string, depth: number, unset: (name: string) => void): { text: string; file?: string } {
+  function bringIn(uri: string, depth: number, unset: (name: string) => void): { text: string; file?: string } {
     if (depth > DEEPEST) throw new Unreadable('too many recursive expansions')
     const { scheme, opaque } = splitUri(uri, 'env')
     if (scheme === 'yaml') return { text: opaque }
@@ -82,7 +84,7 @@ export function expand(root: Tree, surroundings: Surroundings, { problem, warnin
 /** What fetched text means as YAML. What is no YAML, e.g. a password, is text. */
 function meaning(text: string, origin: string | Place | undefined): Tree {
   const { tree, flaws } = parseYaml(text, origin)
-  return flaws.length > 0 ? { kind: 'scalar', value: text } : tree
+  return flaws.length > 0 ? { kind: 'scalar', value: text, noYaml: flaws[0] } : tree
 }
 
 /** The uri of a text that is a single expansion. */

@@ -3,7 +3,7 @@
 import type { Signal } from './component.ts'
 import type { Unit } from './config.ts'
 import type { Note } from './problems.ts'
-import { isRecord, nearMiss } from './schema.ts'
+import { nearMiss } from './schema.ts'
 import type { Place } from './tree.ts'
 import type { Units } from './units.ts'
 
@@ -56,9 +56,8 @@ export function checkExtensions(extensions: readonly Reference[], { extensions: 
 
 function checkReferences(draft: Draft, units: AllUnits, complain: Complain): void {
   for (const role of ROLES) {
-    const places = [units[role], role === 'processors' ? new Map() : units.connectors]
-    if (places.includes(undefined)) continue
-    const known = places.flatMap((place) => [...place!.keys()])
+    const known = idsFor(units, role)
+    if (!known) continue
     for (const { id, at } of draft[role]) {
       if (!known.includes(id)) complain(`references ${singular(role)} "${id}" which is not configured${nearMiss(id, known)}`, at)
     }
@@ -114,8 +113,8 @@ function checkSoleUsers(drafts: readonly Draft[], units: AllUnits, extensions: r
   for (const [id, unit] of units.connectors ?? []) {
     const option = unit?.component.soleUserOf
     if (!unit || !option || usersOf(drafts, unit, 'exporters').length === 0) continue
-    const extension: unknown = isRecord(unit.config) ? unit.config[option] : undefined
-    if (typeof extension !== 'string' || !extensions.some(({ id: listed }) => listed === extension)) continue
+    const extension: string | undefined = unit.config[option]
+    if (!extensions.some(({ id: listed }) => listed === extension)) continue
     const other = users.get(`${unit.component.type} ${extension}`)
     if (other !== undefined) report(['connectors', id, option], `"${extension}" is used by connector "${other}" already, and only one may`)
     else users.set(`${unit.component.type} ${extension}`, id)
@@ -168,6 +167,12 @@ function signalsOf({ component }: Unit, role: Role): readonly Signal[] {
 /** A receiver or an exporter of a pipeline may be a connector. */
 export function unitOf(units: AllUnits, role: Role, id: string): Unit | null | undefined {
   return units[role]?.get(id) ?? (role === 'processors' ? undefined : units.connectors?.get(id))
+}
+
+/** What a pipeline may name in this role; undefined where a section could not be read. */
+function idsFor(units: AllUnits, role: Role): string[] | undefined {
+  const [own, connectors] = [units[role], role === 'processors' ? new Map<string, Unit>() : units.connectors]
+  return own && connectors && [...own.keys(), ...connectors.keys()]
 }
 
 const singular = (role: Role) => role.slice(0, -1)

@@ -88,8 +88,9 @@ export function readService(entry: Entry = { value: emptyMap }, units: AllUnits,
   const seen = new Set<string>()
   const extensions = references(options.extensions, 'extensions')
   const drafts = Object.entries(options.pipelines ?? {}).flatMap(([written, pipeline]) => readPipeline(written, pipeline))
-  if (Object.keys(options.pipelines ?? { unreadable: true }).length === 0)
+  if (options.pipelines && Object.keys(options.pipelines).length === 0) {
     problem(['service', 'pipelines'], 'service must have at least one pipeline')
+  }
   checkExtensions(extensions, units, problem)
   checkPipelines(drafts, units, extensions, problem)
   return { ...options, extensions: unique(extensions), pipelines: drafts.map(planOf) }

@@ -15,6 +15,8 @@ export type Tree = (Scalar | List | Mapping | Unknown) & {
   readonly at?: Place | undefined
   /** Where a whole value came from an expansion such as ${env:X}: its text. */
   readonly source?: string
+  /** Where that text is no YAML: why. */
+  readonly noYaml?: Flaw | undefined
 }
 export interface Scalar {
   readonly kind: 'scalar'
@@ -117,7 +119,7 @@ export function placeOf(entry: Entry, path: readonly string[]): Place | undefine
   if (step === undefined) return entry.at ?? entry.value.at
   const { value } = entry
   const next = value.kind === 'map' ? value.entries.get(step) : value.kind === 'list' ? listEntry(value, step) : undefined
-  return (next && placeOf(next, rest)) ?? placeOf(entry, [])
+  return next ? placeOf(next, rest) : placeOf(entry, [])
 }
 
 export function entriesOf(tree: Tree): ReadonlyMap<string, Entry> {

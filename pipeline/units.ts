@@ -5,7 +5,7 @@ import type { Section, Unit } from './config.ts'
 import type { Note, Notes } from './problems.ts'
 import { parseId } from './ids.ts'
 import { nearMiss, readConfig, type Problem } from './schema.ts'
-import { entriesOf, isKnown, placeOf, type Entry } from './tree.ts'
+import { emptyMap, entriesOf, isKnown, placeOf, type Entry, type Tree } from './tree.ts'
 import { plain, rename } from './typed.ts'
 
 /** Units by id. Null: broken, or does nothing. */
@@ -23,11 +23,14 @@ export function readSection<K extends Kind>(
   components: readonly Component<K>[],
   notes: Notes,
 ): Units<K> | undefined {
-  if (entry?.value.kind === 'unknown') return undefined
-  if (entry && entry.value.kind !== 'map' && plain(entry.value) != null)
-    notes.problem([section], 'must be a map from ids to options', entry.at)
+  const value = entry?.value ?? emptyMap
+  if (value.kind === 'unknown') return undefined
+  if (value.kind !== 'map' && plain(value) != null) {
+    notes.problem([section], `must be a map from ids to options${reason(value)}`, entry?.at)
+    return undefined
+  }
   const units = new Map<string, Unit<K> | null>()
-  for (const [written, component] of entry ? entriesOf(entry.value) : []) {
+  for (const [written, component] of entriesOf(value)) {
     const id = parseId(written)
     if (typeof id === 'string') notes.problem([section], id, component.at)
     else if (units.has(id.id)) notes.problem([section], `duplicate name "${id.id}" after trimming spaces`, component.at)
@@ -67,13 +70,25 @@ function readOptions(component: Component, path: readonly string[], entry: Entry
     (rest, message, at) =>
       note([...path, ...rest], message, at)
   const value = rename(entry.value, shape, { problem: below(problem), warning: below(warning) })
+  if (value.kind === 'unknown') return {}
+  if (value.noYaml) {
+    problem(path, `must be a map of options${reason(value)}`, entry.at)
+    return {}
+  }
   const problems: Problem[] = []
-  const config = value.kind === 'unknown' ? {} : readConfig(component.config, plain(value, shape), path, problems)
+  const config = readConfig(component.config, plain(value, shape), path, problems)
   if (problems.length === 0 && isKnown(value)) {
     for (const found of component.check?.(config) ?? []) problems.push({ path: [...path, ...(found.path ?? [])], message: found.message })
   }
   for (const found of problems) problem(found.path, found.message, placeOf({ ...entry, value }, found.path.slice(path.length)))
   return config
+}
+
+/** Why a map that an expansion should have brought in is none. */
+function reason({ noYaml }: Tree): string {
+  if (!noYaml) return ''
+  const place = noYaml.at ? ` at ${noYaml.at.file}:${noYaml.at.line}` : ''
+  return `, and what was brought in is no YAML${place}: ${noYaml.message}`
 }
 
 function unknownType(id: string, type: string, components: readonly Component[]): string {
