@@ -39,6 +39,8 @@ export interface Rollout {
   readonly problems: readonly Problem[]
 
   readonly air_mode: '' | 'potential' | 'bonus' | 'off'
+  /** Set by `air`, as a share of the reward range: the most that the potential promises, or the cap of the bonus. */
+  readonly air_weight?: number
   /** How group advantages are to be made; null until credit_assignment saw the rollout. */
   readonly credit: CreditSpec | null
   /** Reward of the whole rollout; null where nobody gave one (never 0 by accident). */
@@ -91,7 +93,10 @@ export interface Problem {
 }
 
 export interface Reward extends Place, RewardReading {
+  /** The same each time the rollout is read. */
   readonly reward_id: string
+  /** Node of the span or call that `target` names, where it is one of the rollout's. */
+  readonly target_node?: number
   /** Milliseconds since the Unix epoch. */
   readonly given_at: number
 }

@@ -104,7 +104,7 @@ export const oneOf = <const T extends string>(values: readonly T[], doc: string,
   read: (value) => values.find((v) => v === value),
 })
 
-export const list = <T>(item: Field<T>, doc: string, options: Options<readonly T[]> = {}): Field<readonly T[]> => ({
+export const list = <T>(item: Field<T>, doc: string, options: Options<readonly NoInfer<Partial<T>>[]> = {}): Field<readonly T[]> => ({
   type: 'list',
   items: item,
   doc,

@@ -1,0 +1,97 @@
+// Stage A for a whole rollout: what is known of it as a trajectory, and what the method makes of that.
+
+import { causalityOf } from '../data/causality.ts'
+import { place } from '../data/place.ts'
+import type { AirClass, CreditSpec, Rollout, Tool, Transition } from '../data/rollout.ts'
+import { toolKey } from './air.ts'
+import { bonus } from './bonus.ts'
+import { groupAdvantages } from './group.ts'
+import { methods, type MethodName } from './index.ts'
+import { scheduledLambda } from './lambda.ts'
+import { potential } from './potential.ts'
+
+export interface CreditOptions extends Omit<CreditSpec, 'method' | 'lambda'> {
+  readonly method: MethodName | 'auto'
+  /** null: by the schedule. */
+  readonly lambda: number | null
+}
+
+/** The rollout with returns, and with advantages only where no group can ever give them. */
+export function assignCredit(rollout: Rollout, { method: asked, lambda, ...options }: CreditOptions): Rollout {
+  const method = asked !== 'auto' ? asked : rollout.air_mode === 'potential' ? 'gae_turn' : 'identical'
+  const credit: CreditSpec = { ...options, method, lambda: lambda ?? scheduledLambda(oldestVersion(rollout.transitions)) }
+  const { returns, air } = returnsOf(rollout, method, credit)
+  const transitions = rollout.transitions.map((t, i) => ({ ...withBonus(t, air[i]!), return: returns[i]!, credit_method: method }))
+  if (rollout.group_id || rollout.task_id) return { ...rollout, credit, transitions }
+  const [advantages] = groupAdvantages([{ ...rollout, excluded: false, transitions }], credit).advantages
+  return { ...rollout, credit, transitions: transitions.map((t, i) => ({ ...t, advantage: advantages![i]! })) }
+}
+
+function returnsOf(rollout: Rollout, method: MethodName, options: CreditSpec): { returns: (number | null)[]; air: number[] } {
+  const { transitions, air_mode, air_weight = 0 } = rollout
+  const nothing = transitions.map(() => 0)
+  const tools = earning(rollout)
+  // A tool without a span of its own happened when the call that asked for it did.
+  const places = tools.map(({ tool, call }) => (tool.inferred ? transitions[call]!.call : tool))
+  const { tree, nodes } = place(rollout.tree, [...transitions.map((t) => t.call), ...places])
+  const calls = nodes.slice(0, transitions.length)
+
+  const [lowest, highest] = options.reward_range
+  const weight = air_weight * (highest - lowest)
+  const air = air_mode === 'bonus' ? bonus(tools, transitions.length, weight) : nothing
+  const outcome = creditedOutcome(rollout, lowest)
+  if (outcome === null) return { returns: transitions.map(() => null), air }
+
+  const causality = causalityOf(tree)
+  const placed = tools.map(({ key, air_class }, i) => ({ node: nodes[transitions.length + i]!, key, air_class }))
+  const phis = air_mode === 'potential' ? potential(causality, placed, weight) : null
+  const phi = phis ? calls.map((node) => phis[node]!) : nothing
+  const steps = transitions.map((t) => (t.reward_intermediate ?? 0) - (t.reward_parts['air'] ?? 0))
+  return { returns: methods[method]({ causality, calls, steps, air, phi, outcome }, options), air }
+}
+
+/**
+ * What a rollout's end is worth: a limit that the policy ran into is the lowest reward, so that loops do not pay; of one
+ * that was cancelled or timed out nothing is known.
+ */
+function creditedOutcome({ status, outcome }: Rollout, lowest: number): number | null {
+  if (status === 'limit') return lowest
+  return status === 'cancelled' || status === 'timeout' ? null : outcome
+}
+
+interface Earning {
+  readonly tool: Tool
+  /** Index of the transition that asked for it. */
+  readonly call: number
+  readonly key: string
+  readonly air_class: AirClass
+}
+
+/** Tools that `air` classed and that a policy call asked for, in the order of those calls: nobody else's tools earn. */
+function earning({ tools, transitions }: Rollout): Earning[] {
+  const indices = new Map(transitions.map((t, i) => [t.span_id, i]))
+  return tools
+    .flatMap((tool) => {
+      const call = indices.get(tool.requested_by)
+      return call === undefined || !tool.air_class ? [] : [{ tool, call, key: toolKey(tool), air_class: tool.air_class }]
+    })
+    .sort((a, b) => a.call - b.call || Number(a.tool.start_time - b.tool.start_time))
+}
+
+/** Replaces what an earlier assignment put there. */
+function withBonus(t: Transition, amount: number): Transition {
+  const { air = 0, ...others } = t.reward_parts
+  if (air === 0 && amount === 0) return t
+  return {
+    ...t,
+    reward_intermediate: (t.reward_intermediate ?? 0) - air + amount,
+    reward_parts: amount === 0 ? others : { ...others, air: amount },
+  }
+}
+
+function oldestVersion(transitions: readonly Transition[]): number | null {
+  return transitions.reduce<number | null>(
+    (oldest, { policy_version: v }) => (v !== null && (oldest === null || v < oldest) ? v : oldest),
+    null,
+  )
+}

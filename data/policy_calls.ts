@@ -1,0 +1,105 @@
+// Which of a rollout's calls are a policy's, and so become transitions; and why the others do not.
+
+import { causalityOf, lastBefore } from './causality.ts'
+import { chains } from './chains.ts'
+import { unfit } from './completeness.ts'
+import { globs } from './glob.ts'
+import { place } from './place.ts'
+import { outcome, type StepReward } from './rewards.ts'
+import type { Call, Reject, Rollout, Transition } from './rollout.ts'
+
+/** Lists of globs; an empty list takes everything. */
+export interface Policy {
+  readonly name: string
+  readonly models: readonly string[]
+  readonly agents: readonly string[]
+  readonly endpoints: readonly string[]
+  /** Not globs. */
+  readonly operations: readonly string[]
+}
+
+/** Every call becomes one transition or one reject. The first policy that takes a call has it. */
+export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[]): { transitions: Transition[]; rejects: Reject[] } {
+  const takers = policies.map((policy) => ({ name: policy.name, takes: taker(policy) }))
+  const picked: { call: Call; policy: string }[] = []
+  const rejects: Reject[] = []
+  for (const call of rollout.calls) {
+    const policy = takers.find(({ takes }) => takes(call))?.name ?? ''
+    const problem = call.judged ? JUDGED : policy === '' ? noPolicy(call) : unfit(call)
+    if (problem) rejects.push({ span_id: call.span_id, policy, ...problem })
+    else picked.push({ call, policy })
+  }
+
+  const { parts, steps } = outcome(rollout.rewards, rollout.calls, rollout.tree)
+  const calls = picked.map(({ call }) => call)
+  const given = stepRewards(rollout, calls, steps)
+  const parentOf = chains()
+  const transitions = picked.map(({ call, policy }, step): Transition => {
+    const own = given[step]!
+    return {
+      step,
+      span_id: call.span_id,
+      parent_step: parentOf(call, `${policy} ${call.agent ?? ''}`, step),
+      trace_id: call.trace_id,
+      policy,
+      policy_version: call.policy_version ?? null,
+      agent: call.agent ?? '',
+      model: call.model,
+      response_id: call.response_id ?? '',
+      call,
+      reward_outcome: rollout.outcome,
+      reward_intermediate: own.intermediate,
+      reward_parts: { ...parts, ...own.parts },
+      return: null,
+      advantage: null,
+      weight: rollout.mode === 'val' ? 0 : 1,
+      credit_method: '',
+      flags: call.flags,
+    }
+  })
+  return { transitions, rejects }
+}
+
+const JUDGED = { reason: 'judged', detail: 'the call belongs to a judge, an evaluator or a reward' }
+
+function noPolicy({ model, agent, endpoint, operation }: Call) {
+  const detail = `no policy takes operation ${operation}, model ${model || '-'}, agent ${agent || '-'}, endpoint ${endpoint || '-'}`
+  return { reason: 'no_policy', detail }
+}
+
+function taker(policy: Policy): (call: Call) => boolean {
+  const models = globs(policy.models)
+  const agents = globs(policy.agents)
+  const endpoints = globs(policy.endpoints)
+  return (call) =>
+    policy.operations.includes(call.operation) && namesOf(call).some(models) && agents(call.agent ?? '') && endpoints(call.endpoint ?? '')
+}
+
+/** Every name of the model, with and without the providers that stand before it: `openrouter/qwen/qwen3`, `qwen/qwen3`, `qwen3`. */
+function namesOf({ model, request_model = '' }: Call): string[] {
+  return [model, request_model].flatMap((name) => name.split('/').map((_, i, parts) => parts.slice(i).join('/')))
+}
+
+/** What each policy call was given on the way. A reward of another call goes to the policy call that led to it. */
+function stepRewards(rollout: Rollout, picked: readonly Call[], steps: ReadonlyMap<string, StepReward>): StepReward[] {
+  const given = picked.map((call) => steps.get(call.span_id) ?? NOTHING)
+  const own = new Set(picked)
+  const others = rollout.calls.filter((call) => steps.has(call.span_id) && !own.has(call))
+  if (others.length === 0) return given
+  const { tree, nodes } = place(rollout.tree, [...picked, ...others])
+  const last = lastBefore(causalityOf(tree), nodes.slice(0, picked.length))
+  const indexAt = new Map(picked.map((_, i) => [nodes[i]!, i]))
+  for (const [i, { span_id }] of others.entries()) {
+    const owner = indexAt.get(last[nodes[picked.length + i]!]!)
+    if (owner !== undefined) given[owner] = added(given[owner]!, steps.get(span_id)!)
+  }
+  return given
+}
+
+const NOTHING: StepReward = { intermediate: null, parts: {} }
+
+function added(a: StepReward, b: StepReward): StepReward {
+  const parts = { ...a.parts }
+  for (const [name, value] of Object.entries(b.parts)) parts[name] = (parts[name] ?? 0) + value
+  return { intermediate: a.intermediate === null ? b.intermediate : a.intermediate + (b.intermediate ?? 0), parts }
+}
