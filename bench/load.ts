@@ -49,6 +49,15 @@ const WORDS =
     ' ',
   )
 
+/** One run of at least `spans` spans, in requests of 512. */
+export function makeRun(spans: number): Buffer[] {
+  const type = requestType()
+  const sent = [...run(randomFrom(12345), spanIds(), spans)]
+  const requests: Buffer[] = []
+  for (let i = 0; i < sent.length; i += 512) requests.push(encode(type, sent.slice(i, i + 512)))
+  return requests
+}
+
 /** At least `spans` spans: every run that begins also ends, so that a pass over the load leaves nothing open. */
 export function makeLoad(batch: number, spans: number): Load {
   const random = randomFrom(12345)
@@ -57,7 +66,7 @@ export function makeLoad(batch: number, spans: number): Load {
   const requests: Request[] = []
   for (let i = 0; i < sent.length; i += batch) {
     const taken = sent.slice(i, i + batch)
-    const body = Buffer.from(type.encode(type.fromObject(toOtlp(taken))).finish())
+    const body = encode(type, taken)
     requests.push({ body, spans: taken.length, ids: occurrences(body, MARK), rollouts: occurrences(body, Buffer.from(ROLLOUT_MARK)) })
   }
   const calls = sent.filter((span) => span.name === POLICY_CALL).length
@@ -66,8 +75,7 @@ export function makeLoad(batch: number, spans: number): Load {
 
 function interleave(spans: number, random: Random): Span[] {
   const sent: Span[] = []
-  let minted = 0
-  const spanId = () => Buffer.concat([MARK, Buffer.from((minted++).toString(16).padStart(8, '0'), 'hex')])
+  const spanId = spanIds()
   const runs = Array.from({ length: RUNS }, () => run(random, spanId))
   while (runs.length > 0) {
     const i = random.integer(0, runs.length - 1)
@@ -98,24 +106,35 @@ const MARK = Buffer.from([0xff, 0xfe, 0xfd, 0xfc])
 const ROLLOUT_MARK = 'rollout!'
 const POLICY_CALL = 'chat policy/coder'
 
-function* run(random: Random, spanId: () => Buffer): Generator<Span> {
-  let now = 1_764_400_000_000_000_000n
+function spanIds(): () => Buffer {
+  let minted = 0
+  return () => Buffer.concat([MARK, Buffer.from((minted++).toString(16).padStart(8, '0'), 'hex')])
+}
+
+/** The spans of one run, each when it ends: two to seven turns, or as many as make `spans`. */
+function* run(random: Random, spanId: () => Buffer, spans = 0): Generator<Span> {
   const traceId = Buffer.concat([MARK, random.bytes(12)])
-  const root = spanId()
   const rollout = `${ROLLOUT_MARK}-${random.bytes(8).toString('hex')}`
   const question = random.text(300, 900)
+  let now = 1_764_400_000_000_000_000n
 
-  const span = (scope: string, name: string, kind: number, parentSpanId: Buffer, attributes: Record<string, Scalar>): Span => {
-    now += BigInt(random.integer(20_000, 900_000))
-    const end = now + BigInt(random.integer(1_000_000, 3_000_000_000))
-    const times = { startTimeUnixNano: String(now), endTimeUnixNano: String(end) }
+  /** A span that has just begun; what takes time on its own moves the clock. */
+  function begin(scope: string, name: string, kind: number, parentSpanId: Buffer, attributes: Record<string, Scalar>, time = 0): Span {
+    const startTimeUnixNano = String(now)
+    now += BigInt(time)
+    const times = { startTimeUnixNano, endTimeUnixNano: String(now) }
     return { scope, traceId, spanId: spanId(), parentSpanId, name, kind, ...times, attributes: keyValues(attributes), status: {} }
   }
 
-  const call = (parent: Buffer, model: string, agent: string): Span => {
+  function end(span: Span): Span {
+    now += 1_000n
+    return { ...span, endTimeUnixNano: String(now) }
+  }
+
+  function call(parent: Buffer, model: string, agent: string): Span {
     const prompt = random.text(800, 6200)
     const completion = random.text(200, 1800)
-    return span('model', `chat ${model}`, CLIENT, parent, {
+    const attributes = {
       'gen_ai.operation.name': 'chat',
       'gen_ai.provider.name': 'vllm',
       'gen_ai.agent.name': agent,
@@ -134,18 +153,29 @@ function* run(random: Random, spanId: () => Buffer): Generator<Span> {
       'gen_ai.usage.output_tokens': completion.length >> 2,
       'server.address': '127.0.0.1',
       'server.port': 8000,
-    })
+    }
+    return begin('model', `chat ${model}`, CLIENT, parent, attributes, random.integer(50_000_000, 3_000_000_000))
   }
 
-  const tool = (parent: Buffer): Span => {
+  function http({ spanId: parent, startTimeUnixNano, endTimeUnixNano }: Span): Span {
+    const attributes = {
+      'http.request.method': 'POST',
+      'url.full': 'http://127.0.0.1:8000/v1/chat/completions',
+      'http.response.status_code': 200,
+    }
+    return { ...begin('http', 'POST', CLIENT, parent, attributes), startTimeUnixNano, endTimeUnixNano }
+  }
+
+  function tool(parent: Buffer): Span {
     const name = random.pick(['execute_sql', 'search', 'calculator'])
-    const done = span('agent', `execute_tool ${name}`, INTERNAL, parent, {
+    const attributes = {
       'gen_ai.operation.name': 'execute_tool',
       'gen_ai.tool.name': name,
       'gen_ai.tool.call.id': `call_${random.bytes(12).toString('hex')}`,
       'gen_ai.tool.call.arguments': JSON.stringify({ query: random.text(60, 300) }),
       'gen_ai.tool.call.result': JSON.stringify({ output: random.text(60, 700) }),
-    })
+    }
+    const done = begin('agent', `execute_tool ${name}`, INTERNAL, parent, attributes, random.integer(1_000_000, 900_000_000))
     if (random.integer(0, 3) > 0) return done
     const exception = {
       'exception.type': 'OperationalError',
@@ -156,38 +186,32 @@ function* run(random: Random, spanId: () => Buffer): Generator<Span> {
     return { ...done, status: { code: 2, message: 'OperationalError: no such column' }, events }
   }
 
-  for (let turn = random.integer(2, 7); turn > 0; turn--) {
-    const step = span('agent', 'step write_query', INTERNAL, root, {
-      'step.input': random.text(200, 700),
-      'step.output': random.text(80, 500),
-    })
+  function* turn(parent: Buffer): Generator<Span> {
+    const texts = { 'step.input': random.text(200, 700), 'step.output': random.text(80, 500) }
+    const step = begin('agent', 'step write_query', INTERNAL, parent, texts)
     const policy = call(step.spanId, 'policy/coder', 'writer')
+    if (random.integer(0, 1) === 0) yield http(policy)
     yield policy
-    if (random.integer(0, 1) === 0) {
-      yield span('http', 'POST', CLIENT, policy.spanId, {
-        'http.request.method': 'POST',
-        'url.full': 'http://127.0.0.1:8000/v1/chat/completions',
-        'http.response.status_code': 200,
-      })
-    }
     if (random.integer(0, 3) === 0) yield call(step.spanId, 'judge-large', 'judge')
     if (random.integer(0, 2) > 0) yield tool(step.spanId)
-    if (random.integer(0, 2) === 0) yield span('agent', 'step render_prompt', INTERNAL, step.spanId, { 'step.input': random.text(60, 300) })
-    yield step
+    if (random.integer(0, 2) === 0) yield begin('agent', 'render', INTERNAL, step.spanId, { 'step.input': random.text(60, 300) }, 1_000)
+    yield end(step)
   }
-  yield span('agent', 'agentlightning.annotation', INTERNAL, root, {
-    'leyden.rollout.id': rollout,
+
+  const identity = { 'leyden.rollout.id': rollout, 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'writer' }
+  const root = begin('agent', 'invoke_agent writer', INTERNAL, Buffer.alloc(0), identity)
+  let sent = 0
+  for (let turns = random.integer(2, 7); turns > 0 || sent < spans; turns--) {
+    for (const span of turn(root.spanId)) {
+      sent++
+      yield span
+    }
+  }
+  yield begin('agent', 'agentlightning.annotation', INTERNAL, root.spanId, {
     'agentlightning.reward.0.name': 'correct',
     'agentlightning.reward.0.value': random.integer(0, 1000) / 1000,
   })
-  yield {
-    ...span('agent', 'invoke_agent writer', INTERNAL, Buffer.alloc(0), {
-      'leyden.rollout.id': rollout,
-      'gen_ai.operation.name': 'invoke_agent',
-      'gen_ai.agent.name': 'writer',
-    }),
-    spanId: root,
-  }
+  yield end(root)
 }
 
 function keyValues(attributes: Readonly<Record<string, Scalar>>): KeyValue[] {
@@ -196,6 +220,10 @@ function keyValues(attributes: Readonly<Record<string, Scalar>>): KeyValue[] {
     if (typeof value === 'boolean') return { key, value: { boolValue: value } }
     return { key, value: Number.isInteger(value) ? { intValue: value } : { doubleValue: value } }
   })
+}
+
+function encode(type: protobuf.Type, spans: readonly Span[]): Buffer {
+  return Buffer.from(type.encode(type.fromObject(toOtlp(spans))).finish())
 }
 
 function toOtlp(spans: readonly Span[]): object {

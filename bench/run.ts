@@ -1,7 +1,9 @@
 // npm run bench -- <ingest|assemble>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
+import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 
+import { assembleOne } from './assemble.ts'
 import { ingest } from './ingest.ts'
 
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
@@ -28,7 +30,17 @@ const { positionals, values } = parseArgs({
 })
 const numbers = (text: string) => text.split(',').map(Number)
 
-if (values.help || positionals.length !== 1) console.log(HELP)
-else if (positionals[0] === 'ingest') {
-  await ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) })
+const BENCHES: Readonly<Record<string, () => Promise<void>>> = {
+  ingest: () => ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) }),
+  assemble: () => assembleOne(numbers(values.spans)),
+}
+
+const bench = BENCHES[positionals[0] ?? '']
+if (!bench || values.help) console.log(HELP)
+else {
+  const memory = Math.round(totalmem() / 2 ** 30)
+  console.log(
+    `Node ${process.version}, ${process.platform} ${process.arch}, ${cpus().length} CPUs, ${memory} GB, load ${loadavg()[0]!.toFixed(1)}\n`,
+  )
+  await bench()
 }

@@ -1,0 +1,53 @@
+// One huge rollout: from its spans' bytes, as the rollouts connector holds them, to credited transitions. Storing is not in it.
+
+import { registry } from '../cli/registry.ts'
+import { assemble } from '../data/assemble.ts'
+import type { Rollout } from '../data/rollout.ts'
+import { readItem, scan } from '../data/scan.ts'
+import { dialects } from '../dialects/index.ts'
+import { loadConfig, type Plan } from '../pipeline/config.ts'
+import { createTelemetry } from '../pipeline/telemetry.ts'
+import { makeRun } from './load.ts'
+import { formatTable } from './table.ts'
+
+const CLOSING = { key: 'one\u0000', closed_by: 'root', revision: 1, covered_until: 0 } as const
+
+export async function assembleOne(sizes: readonly number[]): Promise<void> {
+  const { plan } = await loadConfig(['config/pipeline.yaml', 'yaml:service::telemetry::metrics::level: none'], {
+    registry,
+    env: {},
+    cwd: process.cwd(),
+  })
+  const rows: number[][] = []
+  for (const size of sizes) rows.push(await measure(size, plan!))
+  console.log(formatTable(['spans', 'read ms', 'assemble ms', 'process ms', 'all ms', 'transitions', 'heap MB'], rows))
+}
+
+async function measure(size: number, plan: Plan): Promise<number[]> {
+  const batches = makeRun(size).map((body) => scan('traces', body).batch)
+  const process = await processors(plan)
+  const start = performance.now()
+  const items = batches.flatMap((batch) => Array.from({ length: batch.count }, (_, i) => readItem(batch, i)))
+  const read = performance.now()
+  const assembled = assemble(items, dialects, CLOSING)
+  const joined = performance.now()
+  const { spans, transitions } = await process(assembled)
+  const end = performance.now()
+  return [spans, read - start, joined - read, end - joined, end - start, transitions.length, heapMegabytes()].map(Math.round)
+}
+
+/** The processors of the rollouts pipeline, one after the other. */
+async function processors(plan: Plan): Promise<(rollout: Rollout) => Promise<Rollout>> {
+  const telemetry = await createTelemetry(plan.service.telemetry)
+  const pipeline = plan.service.pipelines.find(({ signal }) => signal === 'rollouts')!
+  const instances = pipeline.processors.map((id) => {
+    const { component, config } = plan.processors.get(id)!
+    return component.create(config, telemetry.contextFor('processor', id, pipeline))
+  })
+  return async (rollout) => {
+    for (const instance of instances) rollout = (await instance.process(rollout)) as Rollout
+    return rollout
+  }
+}
+
+const heapMegabytes = () => process.memoryUsage().heapUsed / 2 ** 20
