@@ -42,13 +42,18 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
   let away: string | null = 'not reached yet'
   let closed = false
   let recovering = false
+  let reported: string | null = null
+
+  function say(problem: string | null): void {
+    if (problem !== reported) report((reported = problem))
+  }
 
   async function run<T>(attempt: () => Promise<T>): Promise<T> {
     for (let failures = 0; ; failures++) {
       if (away !== null) throw new Unavailable(`ClickHouse cannot be reached: ${away}`)
       try {
         const result = await attempt()
-        report(null)
+        say(null)
         return result
       } catch (error) {
         const { message } = error as Error
@@ -57,7 +62,7 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
           await sleep(RETRY_PAUSES_MS[failures])
           continue
         }
-        report(`ClickHouse does not do its work: ${message}`)
+        say(`ClickHouse does not do its work: ${message}`)
         if (!(error instanceof ClickHouseError)) void recover(message)
         throw new Unavailable(`ClickHouse does not do its work: ${message}`, CONTACT_EVERY_MS, { cause: error })
       }
@@ -79,12 +84,12 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
     if (recovering) return
     recovering = true
     while (!closed && away !== null) {
-      report(`ClickHouse cannot be reached: ${away}`)
+      say(`ClickHouse cannot be reached: ${away}`)
       await sleep(CONTACT_EVERY_MS)
       try {
         if (!closed) await contact()
         away = null
-        report(null)
+        say(null)
       } catch (error) {
         away = (error as Error).message
       }

@@ -4,9 +4,9 @@ import { Agent } from 'node:http'
 import { connect as connectSocket } from 'node:net'
 import { resolve } from 'node:path'
 
-import { createClient, type ClickHouseClient } from '@clickhouse/client'
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 
-import { joinEmbedded } from './embedded/join.ts'
+import { joinEmbedded, type EmbeddedServer } from './embedded/join.ts'
 
 export interface ConnectionOptions {
   /** `http(s)://host:port`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
@@ -18,7 +18,7 @@ export interface ConnectionOptions {
 
 export interface Connection {
   readonly client: ClickHouseClient
-  readonly database: string
+  makeDatabase(): Promise<void>
   close(): Promise<void>
 }
 
@@ -32,23 +32,48 @@ export function embeddedFolder(url: string): string | null {
   return match && resolve(match[1] ?? EMBEDDED_FOLDER)
 }
 
+/** What is wrong with a url, in the words of an option's error. */
+export function urlProblem(url: string): string[] {
+  if (embeddedFolder(url) !== null || /^https?:\/\/[^/]/.test(url)) return []
+  return [`must be embedded, embedded:<folder> or http(s)://host:port, ClickHouse's HTTP interface (got ${JSON.stringify(url)})`]
+}
+
 /** Rejects when an embedded ClickHouse cannot be started. A server need not be there yet. */
 export async function connect({ url, database, username, password }: ConnectionOptions): Promise<Connection> {
-  const common = { database, max_open_connections: CONNECTIONS, request_timeout: REQUEST_TIMEOUT_MS, application: 'leyden' }
   const folder = embeddedFolder(url)
-  if (folder === null) {
-    const client = createClient({ ...common, url, username, password })
-    return { client, database, close: () => client.close() }
+  const server = folder === null ? null : await joinEmbedded(folder)
+  const common = {
+    max_open_connections: CONNECTIONS,
+    request_timeout: REQUEST_TIMEOUT_MS,
+    application: 'leyden',
+    log: { level: ClickHouseLogLevel.OFF },
   }
-  const server = await joinEmbedded(folder)
-  // A restarted server may listen elsewhere; the client need not know.
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
-  agent.createConnection = () => connectSocket(server.port, '127.0.0.1')
-  const client = createClient({ ...common, url: `http://127.0.0.1:${server.port}`, password: server.password, http_agent: agent })
+  const agent = server && embeddedAgent(server)
+  const clientOf = (database: string) =>
+    server
+      ? createClient({ ...common, database, url: `http://127.0.0.1:${server.port}`, password: server.password, http_agent: agent! })
+      : createClient({ ...common, database, url, username, password })
+  const client = clientOf(database)
+
+  async function makeDatabase(): Promise<void> {
+    if (database === 'default') return
+    // A request that names a database fails as long as there is none.
+    const outside = clientOf('default')
+    await outside.command({ query: 'CREATE DATABASE IF NOT EXISTS {database:Identifier}', query_params: { database } })
+    await outside.close()
+  }
+
   async function close(): Promise<void> {
     await client.close()
-    agent.destroy()
-    server.close()
+    agent?.destroy()
+    server?.close()
   }
-  return { client, database, close }
+  return { client, makeDatabase, close }
+}
+
+/** A restarted server may listen elsewhere; the clients need not know. */
+function embeddedAgent(server: EmbeddedServer): Agent {
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+  agent.createConnection = () => connectSocket(server.port, '127.0.0.1')
+  return agent
 }

@@ -2,16 +2,14 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import { migrations, migrationsTable, type SchemaOptions } from './schema.ts'
+import { migrations, migrationsTable, spansTtl, type SchemaOptions } from './schema.ts'
 
 /** What `leyden schema print` shows: every statement, in order. */
 export const schemaSql = (options: SchemaOptions): string =>
   [migrationsTable, ...migrations(options).flatMap(({ statements }) => statements)].map((sql) => `${sql.trim()};\n`).join('\n')
 
 /** Runs what is missing. Safe while other processes do the same. Returns the names of the migrations that were run. */
-export async function applySchema(client: ClickHouseClient, database: string, options: SchemaOptions): Promise<string[]> {
-  if (database !== 'default')
-    await client.command({ query: 'CREATE DATABASE IF NOT EXISTS {database:Identifier}', query_params: { database } })
+export async function applySchema(client: ClickHouseClient, options: SchemaOptions): Promise<string[]> {
   await client.command({ query: migrationsTable })
   const known = migrations(options)
   const version = await appliedVersion(client)
@@ -61,17 +59,14 @@ async function appliedVersion(client: ClickHouseClient): Promise<number> {
   return row!.version
 }
 
-/** The one thing of the schema that the configuration may change later. */
-async function setTtl(client: ClickHouseClient, { ttlDays }: SchemaOptions): Promise<void> {
+async function setTtl(client: ClickHouseClient, { ttl }: SchemaOptions): Promise<void> {
   const [table] = await rows<{ ddl: string }>(
     client,
     "SELECT create_table_query AS ddl FROM system.tables WHERE database = currentDatabase() AND name = 'spans'",
   )
-  const days = Number(/TTL toDateTime\(received_at\) \+ toIntervalDay\((\d+)\)/.exec(table!.ddl)?.[1] ?? 0)
-  if (days === ttlDays) return
-  await client.command({
-    query: `ALTER TABLE spans ${ttlDays > 0 ? `MODIFY TTL toDateTime(received_at) + INTERVAL ${ttlDays} DAY` : 'REMOVE TTL'}`,
-  })
+  const wanted = ttl > 0 ? `TTL ${spansTtl(ttl)}` : ''
+  const [found = ''] = /TTL toDateTime\(received_at\) \+ toIntervalSecond\(\d+\)/.exec(table!.ddl) ?? []
+  if (found !== wanted) await client.command({ query: `ALTER TABLE spans ${wanted ? `MODIFY ${wanted}` : 'REMOVE TTL'}` })
 }
 
 const rows = async <T>(client: ClickHouseClient, query: string): Promise<T[]> =>

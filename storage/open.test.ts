@@ -4,7 +4,7 @@ import { fromJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { aCall, aRollout } from '../test/rollouts.ts'
-import { endOf, spanIdOf, traceIdOf, traces } from '../test/spans.ts'
+import { spanIdOf, traceIdOf, traces } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
 
 let storage: TestStorage

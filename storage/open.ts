@@ -28,7 +28,8 @@ import type { Storage } from './storage.ts'
 import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
 
 export interface StorageOptions extends ConnectionOptions {
-  readonly ttlDays: number
+  /** How long raw spans are kept, in milliseconds; 0: for ever. */
+  readonly ttl: number
   /** Is told what keeps storage from working; null when nothing does. */
   readonly report: (problem: string | null) => void
 }
@@ -38,7 +39,7 @@ export const DEFAULTS: StorageOptions = {
   database: 'default',
   username: 'default',
   password: '',
-  ttlDays: 30,
+  ttl: 30 * 24 * 3_600_000,
   report: () => {},
 }
 
@@ -54,15 +55,18 @@ export interface OpenStorage extends Storage {
  * started or a server refuses; a server that is away is waited for, and until then calls reject as Unavailable.
  */
 export async function openStorage(options: Partial<StorageOptions> = {}): Promise<OpenStorage> {
-  const { ttlDays, report, ...connectionOptions } = { ...DEFAULTS, ...options }
-  const { client, database, close: disconnect } = await connect(connectionOptions)
+  const { ttl, report, ...connectionOptions } = { ...DEFAULTS, ...options }
+  const { client, makeDatabase, close: disconnect } = await connect(connectionOptions)
   const {
     run,
     start,
     close: giveUp,
   } = availability({
     report,
-    contact: async () => void (await applySchema(client, database, { ttlDays })),
+    async contact() {
+      await makeDatabase()
+      await applySchema(client, { ttl })
+    },
   })
 
   async function insert(table: string, columns: string, bytes: Buffer, token: string): Promise<void> {

@@ -9,8 +9,8 @@ export interface Migration {
 }
 
 export interface SchemaOptions {
-  /** Days that raw spans are kept; 0: forever. */
-  readonly ttlDays: number
+  /** How long raw spans are kept, in milliseconds; 0: for ever. */
+  readonly ttl: number
 }
 
 /** A retried flush finds its token here as long as fewer inserts than this came between. */
@@ -25,12 +25,12 @@ CREATE TABLE IF NOT EXISTS migrations (
   applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
 ) ENGINE = ReplacingMergeTree ORDER BY version`
 
-export const migrations = ({ ttlDays }: SchemaOptions): readonly Migration[] => [
+export const migrations = ({ ttl }: SchemaOptions): readonly Migration[] => [
   {
     version: 1,
     name: 'spans, rollouts, transitions, rewards, credits',
     statements: [
-      spans(ttlDays),
+      spans(ttl),
       spansUnique,
       rolloutMembers,
       rollouts,
@@ -45,9 +45,12 @@ export const migrations = ({ ttlDays }: SchemaOptions): readonly Migration[] => 
   },
 ]
 
+/** The only part of the schema that the configuration decides. */
+export const spansTtl = (ttl: number): string => `toDateTime(received_at) + toIntervalSecond(${Math.ceil(ttl / 1_000)})`
+
 // Read by trace: small granules, since payloads are big. Deduplication and fsync, since a receiver
 // answers "stored" after this insert.
-const spans = (ttlDays: number) => `
+const spans = (ttl: number) => `
 CREATE TABLE IF NOT EXISTS spans (
   tenant LowCardinality(String) DEFAULT '',
   trace_id String DEFAULT '',
@@ -71,7 +74,12 @@ CREATE TABLE IF NOT EXISTS spans (
 ) ENGINE = MergeTree
 PARTITION BY toDate(received_at)
 ORDER BY (tenant, trace_id, start_time, span_id)
-${ttlDays > 0 ? `TTL toDateTime(received_at) + INTERVAL ${ttlDays} DAY\n` : ''}SETTINGS index_granularity = 256, ${deduplicated}, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1`
+${
+  ttl > 0
+    ? `TTL ${spansTtl(ttl)}
+`
+    : ''
+}SETTINGS index_granularity = 256, ${deduplicated}, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1`
 
 // A client that resends after a lost answer stores a span twice. An ended copy beats an unfinished one.
 const spansUnique = `

@@ -1,0 +1,38 @@
+// The ClickHouse that Leyden remembers in. Others reach it as `context.extension('clickhouse_storage')`.
+
+import { extension } from '../pipeline/component.ts'
+import { duration, secret, text } from '../pipeline/schema.ts'
+import { openStorage, type OpenStorage } from '../storage/open.ts'
+import { urlProblem } from '../storage/connection.ts'
+
+export default extension({
+  type: 'clickhouse_storage',
+  summary: 'Keeps raw spans, rollouts and transitions in ClickHouse: an embedded one, or any server.',
+  config: {
+    url: text('`embedded` (its data in ./leyden_data), `embedded:<folder>`, or `http(s)://host:port` of a ClickHouse server.', {
+      default: 'embedded',
+      aliases: ['endpoint'],
+    }),
+    database: text('Database of the tables; it is made where it does not exist.', { default: 'default' }),
+    username: text('User of the server. An embedded ClickHouse has its own.', { default: 'default' }),
+    password: secret('Password of the user.', { default: '' }),
+    ttl: duration('How long raw spans are kept, counted from their arrival; 0s: for ever. Transitions are always kept.', { default: '720h' }),
+  },
+  check: ({ url }) => urlProblem(url).map((message) => ({ path: ['url'], message })),
+
+  create(options, context) {
+    let storage: OpenStorage | undefined
+    return {
+      async start() {
+        storage = await openStorage({ ...options, report: context.health })
+      },
+      async shutdown() {
+        await storage?.close()
+        storage = undefined
+      },
+      get api() {
+        return storage
+      },
+    }
+  },
+})
