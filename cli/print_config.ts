@@ -30,7 +30,11 @@ export const printConfig = command({
     const plan = await loadPlan(flags, io)
     if (!plan) return 1
     const config = resolved(plan, mode === 'redacted' ? 'hidden' : 'shown')
-    io.stdout(format === 'json' ? `${JSON.stringify(config, null, 2)}\n` : stringify(config, { sortMapEntries: true, indent: 4 }))
+    io.stdout(
+      format === 'json'
+        ? `${JSON.stringify(config, null, 2)}\n`
+        : stringify(config, { sortMapEntries: true, indent: 4, singleQuote: true }),
+    )
     return 0
   },
 })
