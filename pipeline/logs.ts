@@ -35,15 +35,15 @@ export function createLogs({ level, encoding, output_paths }: Telemetry['logs'],
   }
 
   return {
-    logFor: (own) =>
-      Object.fromEntries(
-        LEVELS.map((line) => [line, (message: string, fields?: LogFields) => log(line, message, { ...own, ...fields })]),
-      ) as unknown as Log,
+    logFor(own) {
+      const line = (level: Level) => (message: string, fields?: LogFields) => log(level, message, { ...own, ...fields })
+      return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+    },
 
     async close() {
-      await Promise.all(
-        outputs.filter((output) => output !== process.stderr && output !== process.stdout).map((output) => finished(output.end())),
-      )
+      const files = outputs.filter((output) => output !== process.stderr && output !== process.stdout)
+      // One that failed has said so already.
+      await Promise.allSettled(files.map((file) => finished(file.end())))
     },
   }
 }

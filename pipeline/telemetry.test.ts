@@ -139,6 +139,12 @@ test('a flood of the same warning is sampled: the first ten, then every hundredt
   expect([count('away'), count('another'), count('told')]).toEqual([12, 1, 50])
 })
 
+test('a log file that cannot be written costs the lines, not the run', async () => {
+  const telemetry = await start({ metrics: { level: 'none' }, logs: { output_paths: ['/no/such/folder/log'] } })
+  telemetry.log.info('hello')
+  await telemetry.shutdown()
+})
+
 test('a resource attribute is added, replaced or taken away', async () => {
   const path = join(await mkdtemp(join(tmpdir(), 'leyden-')), 'log')
   const telemetry = await start({

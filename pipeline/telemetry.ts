@@ -29,8 +29,11 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
   const attributes = resourceOf(config.resource, version)
   const resource = resourceFromAttributes(attributes)
   const logs = createLogs(config.logs, attributes)
-  const metrics = await startMetrics(config.metrics, resource)
   const stopTraces = await startTraces(config.traces, resource)
+  const metrics = await startMetrics(config.metrics, resource).catch(async (error: unknown) => {
+    await stopTraces()
+    throw error
+  })
   const log = logs.logFor({})
   const extensions = new Map<string, Extension>()
   const health = new Map<string, { id: string; kind: Kind; problem: string }>()
