@@ -29,7 +29,7 @@ test('a page shows every option, nested ones under their path, and an example', 
 
     Writes items to a topic.
 
-    Stands in pipelines of \`traces\`, \`logs\`.
+    Stands in pipelines of \`traces\` and \`logs\`.
 
     Old names that still work, with a warning: \`kafka_old\`.
 
@@ -42,11 +42,11 @@ test('a page shows every option, nested ones under their path, and an example', 
     | \`password\` | a string (secret) | \`""\` | Password. |
     | \`brokers\` | a list, each item a map of options | \`[]\` | Where to connect. |
     | \`brokers::*::host\` | a string | **required** | Name. |
-    | \`brokers::*::timeout\` | a duration such as 200ms, 5s or 1h30m | \`5s\` | Patience. |
+    | \`brokers::*::timeout\` | a duration | \`5s\` | Patience. |
     | \`tls\` | a map of options | off | Encryption. |
     | \`tls::ca_file\` | a string | not set | Certificate. |
     | \`retry\` | a map of options | as below | Retries. |
-    | \`retry::wait\` | a duration such as 200ms, 5s or 1h30m | \`1s\` | Pause. |
+    | \`retry::wait\` | a duration | \`1s\` | Pause. |
 
     ## Example
 

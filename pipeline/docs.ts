@@ -28,13 +28,15 @@ export function exampleYaml({ kind, type, config }: Component): string {
 
 function standsIn({ kind, signals, to = [] }: Component): string {
   if (kind === 'extension') return 'Runs when `service::extensions` names it.'
-  if (kind === 'connector')
-    return `Ends pipelines of ${signals.map(code).join(' and ')}; begins pipelines of ${to.map(code).join(' and ')}.`
-  return `Stands in pipelines of ${signals.map(code).join(', ')}.`
+  const names = (list: readonly string[]) => list.map(code).join(' and ')
+  return kind === 'connector'
+    ? `Ends pipelines of ${names(signals)}; begins pipelines of ${names(to)}.`
+    : `Stands in pipelines of ${names(signals)}.`
 }
 
 function optionRows(path: string, field: Field<unknown>): string[] {
-  const { doc, expects, secret, aliases = [], items = field } = field
+  const { doc, secret, aliases = [], items = field } = field
+  const expects = field.expects.replace(' such as 200ms, 5s or 1h30m', '')
   const renamed = aliases.length > 0 ? ` Old names: ${aliases.map(code).join(', ')}.` : ''
   const row = [code(path), secret ? `${expects} (secret)` : expects, defaultText(field), doc + renamed]
   return [`| ${row.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`, ...rowsBelow(items === field ? path : `${path}::*`, items)]
@@ -44,22 +46,28 @@ function rowsBelow(path: string, { fields = {} }: Field<unknown>): string[] {
   return Object.entries(fields).flatMap(([key, field]) => optionRows(`${path}::${key}`, field))
 }
 
-function defaultText({ type, default: value }: Field<unknown>): string {
+function defaultText(field: Field<unknown>): string {
+  const value = field.default
   if (value === undefined) return '**required**'
-  if (value === null) return type === 'group' ? 'off' : 'not set'
-  if (type === 'group' && isRecord(value) && Object.keys(value).length === 0) return 'as below'
+  if (value === null) return field.type === 'group' ? 'off' : 'not set'
+  if (isEmptyGroup(field, value)) return 'as below'
   return code(typeof value === 'string' && value !== '' ? value : stringify(value, { collectionStyle: 'flow', lineWidth: 0 }).trim())
 }
 
+/** `given` is what a default or an example says of the group. */
 function example(fields: Fields, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(fields).flatMap(([key, field]) => {
-      const value = given[key] ?? field.example ?? field.default
-      if (value === undefined) throw new Error(`give the required option "${key}" an example, for the page that is made of it`)
-      if (value === null || (field.fields && isRecord(value) && !(key in given) && Object.keys(value).length === 0)) return []
-      return [[key, field.fields && isRecord(value) ? example(field.fields, value) : value]]
-    }),
-  )
+  const shown: Record<string, unknown> = {}
+  for (const [key, field] of Object.entries(fields)) {
+    const value = given[key] ?? field.example ?? field.default
+    if (value === undefined) throw new Error(`give the required option "${key}" an example, for the page that is made of it`)
+    if (value === null || (isEmptyGroup(field, value) && !(key in given))) continue
+    shown[key] = field.fields && isRecord(value) ? example(field.fields, value) : value
+  }
+  return shown
+}
+
+function isEmptyGroup({ type }: Field<unknown>, value: unknown): boolean {
+  return type === 'group' && isRecord(value) && Object.keys(value).length === 0
 }
 
 const code = (text: string) => `\`${text}\``
