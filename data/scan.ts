@@ -213,27 +213,38 @@ function logRecord(s: Scan, end: number): void {
   accept(s, at, '')
 }
 
-/** Older SDKs send the event's name as an attribute. */
+/** Older SDKs send the event's name as an attribute. Of several values in it the last counts, and only text is a name. */
 function eventName(s: Scan, at: number): void {
   const slot = s.keys.eventName < 0 ? 0 : s.slots[s.count * s.keys.size + s.keys.eventName]!
   if (slot === 0) return
+  const { columns } = s
   const { bytes } = s.c
   const c: Cursor = { bytes, pos: slot }
   const end = open(c, bytes.length)
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field !== 18) {
+    if (field !== VALUE) {
       skip(c, field, end)
       continue
     }
     const valueEnd = open(c, end)
     while (c.pos < valueEnd) {
-      const kind = tag(c, valueEnd)
-      if (kind === 10) name(c, valueEnd, s.columns, at)
-      else skip(c, kind, valueEnd)
+      const member = tag(c, valueEnd)
+      if (member === TEXT_VALUE) name(c, valueEnd, columns, at)
+      else {
+        skip(c, member, valueEnd)
+        if (OTHER_VALUES.includes(member)) columns[at + COLUMN.name_length] = 0
+      }
     }
   }
+  const start = columns[at + COLUMN.name]!
+  if (!isText(bytes, start, start + columns[at + COLUMN.name_length]!)) columns[at + COLUMN.name_length] = 0
 }
+
+const VALUE = 18
+const TEXT_VALUE = 10
+/** Tags of the members of an AnyValue that are not text. */
+const OTHER_VALUES = [16, 24, 33, 42, 50, 58]
 
 /** Makes room for one more item and returns where its columns begin. */
 function newItem(s: Scan, end: number): number {
@@ -388,11 +399,25 @@ function walk(s: { readonly c: Cursor; tooDeep: boolean }, end: number, shape: S
     return
   }
   while (c.pos < end) {
+    if (shape === ARRAY && integerItem(c, end)) continue
     const field = tag(c, end)
     const inner = field < 128 ? shape[field] : undefined
     if (inner === undefined) skip(c, field, end)
     else walk(s, open(c, end), inner, depth + 1)
   }
+}
+
+/** Token ids: one integer an item, a thousand items a span. Passes over such an item, or leaves any other alone. */
+function integerItem(c: Cursor, end: number): boolean {
+  const { bytes, pos } = c
+  const length = bytes[pos + 1]! // of the AnyValue: a tag and a varint
+  const itemEnd = pos + 2 + length
+  if (bytes[pos] !== 10 || bytes[pos + 2] !== 24 || length < 2 || length > 11 || itemEnd > end) return false
+  let last = pos + 3
+  while (last < itemEnd && bytes[last]! >= 128) last++
+  if (last !== itemEnd - 1) return false
+  c.pos = itemEnd
+  return true
 }
 
 /** The keys looked for, hashed by length and two of their bytes. */
