@@ -62,6 +62,8 @@ export type Flag =
   | 'actionRecovered'
   | 'callIdsMissing'
   | 'reactText'
+  /** The span was never ended. */
+  | 'unfinished'
 
 export interface CallReading {
   readonly kind: 'call'
@@ -148,8 +150,8 @@ export interface PartReading {
   /** What it adds; holes of the owner are filled from it. */
   readonly call?: Partial<CallReading>
   readonly tool?: Partial<ToolReading>
-  /** One more message of the prompt, in order. */
-  readonly message?: Message
+  /** More messages of the prompt, in order. */
+  readonly messages?: readonly Message[]
   /** One more part of the completion, in order. */
   readonly action?: Part
 }

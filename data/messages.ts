@@ -1,155 +1,282 @@
-// Every OTLP message that Leyden reads or writes as JSON: the JSON name of each field, its number
-// and its type. proto/ says the same to gRPC clients; a test holds the two together.
+// One reader for every shape in which a conversation is written: GenAI parts, OpenAI chat and
+// Responses, Anthropic and Bedrock blocks, LangChain messages, the Vercel AI SDK. Frameworks mix them
+// freely under the same keys, so the shape of each object decides, never its origin.
 
-export type Scalar =
-  | 'string'
-  | 'bool'
-  | 'double'
-  | 'int64'
-  | 'uint32'
-  | 'fixed32'
-  | 'fixed64'
-  /** Any number: proto3 enums are open. */
-  | 'enum'
-  /** base64 in JSON. */
-  | 'bytes'
-  /** 16 and 8 bytes, hex in JSON. */
-  | 'trace_id'
-  | 'span_id'
+import type { Message, Part } from './dialect.ts'
+import type { Value } from './span.ts'
+import { decode, jsonOf, listOf, recordOf, textOf, type ValueRecord } from './values.ts'
 
-export interface Field {
-  readonly name: string
-  readonly number: number
-  readonly type: Scalar | Message
-  readonly repeated: boolean
+type Role = Message['role']
+
+const ROLES: Readonly<Record<string, Role>> = {
+  system: 'system',
+  developer: 'system',
+  user: 'user',
+  human: 'user',
+  assistant: 'assistant',
+  ai: 'assistant',
+  model: 'assistant',
+  tool: 'tool',
+  function: 'tool',
 }
 
-export interface Message {
-  readonly name: string
-  readonly fields: readonly Field[]
-  /** At most one of the fields may be set, and its default value counts as set. */
-  readonly oneof: boolean
+/** A list of messages, one message, or plain text as the user's. Lists within the list (LangChain batches) are joined. */
+export function readMessages(value: Value | undefined): Message[] {
+  if (typeof value === 'string') return value === '' ? [] : [{ role: 'user', parts: [{ kind: 'text', text: value }] }]
+  if (!Array.isArray(value)) return readMessage(value)
+  if (isTuple(value)) return readMessage({ role: value[0]!, content: value[1]! })
+  return value.flatMap((item: Value) => readMessages(item))
 }
 
-/** number, type, and 'repeated' for a list. */
-type Row = readonly [number, Scalar | Message] | readonly [number, Scalar | Message, 'repeated']
+/** LangChain's `["user", "text"]`. */
+const isTuple = (list: readonly Value[]) => list.length === 2 && typeof list[0] === 'string' && Object.hasOwn(ROLES, list[0])
 
-function message(name: string, rows: Readonly<Record<string, Row>>): Message {
-  return { name, fields: fields(rows), oneof: false }
+/**
+ * One message. Tool results become messages of role `tool`, one each, whatever the framework calls
+ * them; a message without any content is left out unless it says which call it answers.
+ */
+export function readMessage(value: Value | undefined, fallback: Role = 'user'): Message[] {
+  const outer = recordOf(value)
+  if (!outer) return typeof value === 'string' && value !== '' ? [{ role: fallback, parts: [{ kind: 'text', text: value }] }] : []
+  const message = unwrap(outer)
+  const role = roleOf(message, fallback)
+  const name = textOf(message.name)
+  const parts = role === 'tool' ? toolMessageParts(message) : partsOf(message)
+  return splitResults(role, parts, name)
 }
 
-const fields = (rows: Readonly<Record<string, Row>>): Field[] =>
-  Object.entries(rows).map(([name, [number, type, repeated]]) => ({ name, number, type, repeated: repeated !== undefined }))
+/** Every part that the messages hold, as one assistant message: some providers write one message per part. */
+export function joinMessages(messages: readonly Message[]): Message | undefined {
+  const parts = messages.flatMap((message) => message.parts)
+  return messages.length === 0 ? undefined : { role: 'assistant', parts }
+}
 
-// An AnyValue may hold lists of AnyValues, so its fields are filled in below.
-const valueFields: Field[] = []
-export const AnyValue: Message = { name: 'AnyValue', fields: valueFields, oneof: true }
-export const KeyValue = message('KeyValue', { key: [1, 'string'], value: [2, AnyValue] })
-export const ArrayValue = message('ArrayValue', { values: [1, AnyValue, 'repeated'] })
-export const KeyValueList = message('KeyValueList', { values: [1, KeyValue, 'repeated'] })
-valueFields.push(
-  ...fields({
-    stringValue: [1, 'string'],
-    boolValue: [2, 'bool'],
-    intValue: [3, 'int64'],
-    doubleValue: [4, 'double'],
-    arrayValue: [5, ArrayValue],
-    kvlistValue: [6, KeyValueList],
-    bytesValue: [7, 'bytes'],
-  }),
-)
+/** Puts system instructions, which some keep apart, in front of the messages. */
+export function withSystem(instructions: Value | undefined, messages: readonly Message[]): readonly Message[] {
+  const given = recordOf(instructions) ? partsOf(recordOf(instructions)!) : readParts(instructions)
+  if (given.length === 0 || messages[0]?.role === 'system') return messages
+  return [{ role: 'system', parts: given }, ...messages]
+}
 
-export const EntityRef = message('EntityRef', {
-  schemaUrl: [1, 'string'],
-  type: [2, 'string'],
-  idKeys: [3, 'string', 'repeated'],
-  descriptionKeys: [4, 'string', 'repeated'],
-})
-export const Resource = message('Resource', {
-  attributes: [1, KeyValue, 'repeated'],
-  droppedAttributesCount: [2, 'uint32'],
-  entityRefs: [3, EntityRef, 'repeated'],
-})
-export const InstrumentationScope = message('InstrumentationScope', {
-  name: [1, 'string'],
-  version: [2, 'string'],
-  attributes: [3, KeyValue, 'repeated'],
-  droppedAttributesCount: [4, 'uint32'],
-})
+export const textIn = (message: Message | undefined): string =>
+  (message?.parts ?? []).map((part) => (part.kind === 'text' ? part.text : '')).join('')
 
-export const Event = message('Event', {
-  timeUnixNano: [1, 'fixed64'],
-  name: [2, 'string'],
-  attributes: [3, KeyValue, 'repeated'],
-  droppedAttributesCount: [4, 'uint32'],
-})
-export const Link = message('Link', {
-  traceId: [1, 'trace_id'],
-  spanId: [2, 'span_id'],
-  traceState: [3, 'string'],
-  attributes: [4, KeyValue, 'repeated'],
-  droppedAttributesCount: [5, 'uint32'],
-  flags: [6, 'fixed32'],
-})
-export const SpanStatus = message('Status', { message: [2, 'string'], code: [3, 'enum'] })
-export const Span = message('Span', {
-  traceId: [1, 'trace_id'],
-  spanId: [2, 'span_id'],
-  traceState: [3, 'string'],
-  parentSpanId: [4, 'span_id'],
-  name: [5, 'string'],
-  kind: [6, 'enum'],
-  startTimeUnixNano: [7, 'fixed64'],
-  endTimeUnixNano: [8, 'fixed64'],
-  attributes: [9, KeyValue, 'repeated'],
-  droppedAttributesCount: [10, 'uint32'],
-  events: [11, Event, 'repeated'],
-  droppedEventsCount: [12, 'uint32'],
-  links: [13, Link, 'repeated'],
-  droppedLinksCount: [14, 'uint32'],
-  status: [15, SpanStatus],
-  flags: [16, 'fixed32'],
-})
-export const ScopeSpans = message('ScopeSpans', {
-  scope: [1, InstrumentationScope],
-  spans: [2, Span, 'repeated'],
-  schemaUrl: [3, 'string'],
-})
-export const ResourceSpans = message('ResourceSpans', {
-  resource: [1, Resource],
-  scopeSpans: [2, ScopeSpans, 'repeated'],
-  schemaUrl: [3, 'string'],
-})
+export type ToolCall = Extract<Part, { kind: 'tool_call' }>
+export type ToolResult = Extract<Part, { kind: 'tool_result' }>
 
-export const LogRecord = message('LogRecord', {
-  timeUnixNano: [1, 'fixed64'],
-  severityNumber: [2, 'enum'],
-  severityText: [3, 'string'],
-  body: [5, AnyValue],
-  attributes: [6, KeyValue, 'repeated'],
-  droppedAttributesCount: [7, 'uint32'],
-  flags: [8, 'fixed32'],
-  traceId: [9, 'trace_id'],
-  spanId: [10, 'span_id'],
-  observedTimeUnixNano: [11, 'fixed64'],
-  eventName: [12, 'string'],
-})
-export const ScopeLogs = message('ScopeLogs', {
-  scope: [1, InstrumentationScope],
-  logRecords: [2, LogRecord, 'repeated'],
-  schemaUrl: [3, 'string'],
-})
-export const ResourceLogs = message('ResourceLogs', {
-  resource: [1, Resource],
-  scopeLogs: [2, ScopeLogs, 'repeated'],
-  schemaUrl: [3, 'string'],
-})
+export const toolCallsIn = (message: Message | undefined): ToolCall[] => (message?.parts ?? []).filter((part) => part.kind === 'tool_call')
+export const toolResultsIn = (message: Message | undefined): ToolResult[] =>
+  (message?.parts ?? []).filter((part) => part.kind === 'tool_result')
 
-export const ExportTraceServiceRequest = message('ExportTraceServiceRequest', { resourceSpans: [1, ResourceSpans, 'repeated'] })
-export const ExportLogsServiceRequest = message('ExportLogsServiceRequest', { resourceLogs: [1, ResourceLogs, 'repeated'] })
-export const ExportTraceServiceResponse = message('ExportTraceServiceResponse', {
-  partialSuccess: [1, message('ExportTracePartialSuccess', { rejectedSpans: [1, 'int64'], errorMessage: [2, 'string'] })],
-})
-export const ExportLogsServiceResponse = message('ExportLogsServiceResponse', {
-  partialSuccess: [1, message('ExportLogsPartialSuccess', { rejectedLogRecords: [1, 'int64'], errorMessage: [2, 'string'] })],
-})
+/** The wrappers of OpenInference's flat keys and of LangChain's serialisers. */
+function unwrap(outer: ValueRecord): ValueRecord {
+  const inner = recordOf(outer.message) ?? (outer.lc !== undefined ? recordOf(outer.kwargs) : recordOf(outer.data))
+  if (!inner) return outer
+  return outer.message ? inner : { type: langChainType(outer), ...inner }
+}
+
+/** `HumanMessage` of `["langchain_core", "messages", "HumanMessage"]`, or the type beside `data`. */
+function langChainType(outer: ValueRecord): Value {
+  const last = listOf(outer.id).at(-1)
+  return typeof last === 'string' ? last.replace(/Message(Chunk)?$/, '').toLowerCase() : (outer.type ?? null)
+}
+
+function roleOf(message: ValueRecord, fallback: Role): Role {
+  if (typeof message.role === 'string') return ROLES[message.role] ?? fallback
+  switch (message.type) {
+    case 'function_call':
+    case 'reasoning':
+      return 'assistant'
+    case 'function_call_output':
+    case 'function_call_result':
+      return 'tool'
+  }
+  if (typeof message.type === 'string' && ROLES[message.type]) return ROLES[message.type]!
+  return message.tool_calls ? 'assistant' : fallback
+}
+
+function partsOf(message: ValueRecord): Part[] {
+  if (message.type === 'function_call' || message.type === 'reasoning') return readPart(message)
+  const content = message.parts ?? message.contents ?? message.content
+  const parts = [...readReasoning(message.reasoning_content), ...readParts(content)]
+  // OpenInference writes the text twice where it also lists the blocks.
+  if (message.contents && !parts.some((part) => part.kind === 'text')) parts.push(...readParts(message.content))
+  const asked = new Set(parts.map((part) => (part.kind === 'tool_call' ? part.id : undefined)))
+  for (const call of toolCallValues(message)) {
+    for (const part of readPart(call, 'tool_call'))
+      if (part.kind !== 'tool_call' || part.id === undefined || !asked.has(part.id)) parts.push(part)
+  }
+  return parts
+}
+
+/** LangChain keeps the provider's tool calls beside its own, which are the parsed ones. */
+function toolCallValues(message: ValueRecord): readonly Value[] {
+  const own = listOf(message.tool_calls)
+  if (own.length > 0) return own
+  if (recordOf(message.function_call)) return [message.function_call!]
+  return listOf(recordOf(message.additional_kwargs)?.tool_calls)
+}
+
+/** A tool's message: its content is the result, unless its parts say so themselves. */
+function toolMessageParts(message: ValueRecord): Part[] {
+  const parts = readParts(message.parts ?? message.contents ?? message.content)
+  if (parts.some((part) => part.kind === 'tool_result' || part.kind === 'tool_call')) return parts
+  return [
+    result({
+      id: message.tool_call_id ?? message.call_id ?? message.callId ?? message.id,
+      name: message.name,
+      content: message.contents ?? message.parts ?? message.content ?? message.output,
+      failed: message.status === 'error',
+    }),
+  ]
+}
+
+function splitResults(role: Role, parts: readonly Part[], name: string | undefined): Message[] {
+  const messages: Message[] = []
+  const said = parts.filter((part) => part.kind !== 'tool_result' || part.text !== '' || part.id !== undefined)
+  const rest = said.filter((part) => part.kind !== 'tool_result')
+  for (const part of said)
+    if (part.kind === 'tool_result') messages.push({ role: 'tool', parts: [part], ...(name && role === 'tool' ? { name } : {}) })
+  if (rest.length > 0) messages.push({ role, parts: rest, ...(name ? { name } : {}) })
+  return messages
+}
+
+/** Content: text, one block, a list of blocks, or any of these as JSON. */
+export function readParts(value: Value | undefined): Part[] {
+  if (value === undefined || value === null || value === '') return []
+  if (typeof value === 'string') {
+    const { value: decoded } = decode(value)
+    return isBlocks(decoded) ? readParts(decoded) : [{ kind: 'text', text: value }]
+  }
+  if (Array.isArray(value)) return value.flatMap((block: Value) => readPart(block))
+  return readPart(value)
+}
+
+/** A JSON list is content only where it is made of content blocks: a user may well write a list. */
+const isBlocks = (value: Value | undefined): value is readonly Value[] =>
+  Array.isArray(value) && value.length > 0 && value.every((block: Value) => BLOCK_KEYS.some((key) => key in (recordOf(block) ?? {})))
+
+const BLOCK_KEYS = [
+  'type',
+  'text',
+  'toolUse',
+  'toolResult',
+  'json',
+  'image',
+  'document',
+  'reasoningContent',
+  'cachePoint',
+  'message_content',
+]
+
+function readPart(value: Value, type?: string): Part[] {
+  if (typeof value === 'string') return value === '' ? [] : [{ kind: 'text', text: value }]
+  const outer = recordOf(value)
+  if (!outer) return value === null ? [] : [{ kind: 'text', text: jsonOf(value)! }]
+  const block = recordOf(outer.message_content) ?? recordOf(outer.tool_call) ?? outer
+  switch (type ?? block.type) {
+    case 'text':
+    case 'input_text':
+    case 'output_text':
+    case 'refusal':
+      return readText(block.content ?? block.text ?? block.refusal)
+    case 'reasoning':
+    case 'thinking':
+      return readReasoning(block.content ?? block.text ?? block.thinking ?? block.summary)
+    case 'tool_call':
+    case 'tool_use':
+    case 'tool-call':
+    case 'function_call':
+    case 'function':
+      return [toolCall(block)]
+    case 'tool_call_response':
+    case 'tool_result':
+    case 'tool-result':
+      return [toolResult(block)]
+    case undefined:
+    case null:
+      return readBedrock(block)
+  }
+  return isMedia(block) ? [media(block)] : [{ kind: 'text', text: jsonOf(block)! }]
+}
+
+/** Bedrock's blocks carry no type: their one key is it. */
+function readBedrock(block: ValueRecord): Part[] {
+  const use = recordOf(block.toolUse)
+  if (use) return [toolCall(use)]
+  const returned = recordOf(block.toolResult)
+  if (returned) return [toolResult(returned)]
+  const thought = recordOf(block.reasoningContent)
+  if (thought) return readReasoning(recordOf(thought.reasoningText)?.text)
+  if (block.text !== undefined) return readText(block.text)
+  if (block.json !== undefined) return readText(jsonOf(block.json))
+  if (block.cachePoint !== undefined || Object.keys(block).length === 0) return []
+  if (block.name !== undefined && (block.arguments !== undefined || block.args !== undefined)) return [toolCall(block)]
+  return isMedia(block) ? [media(block)] : [{ kind: 'text', text: jsonOf(block)! }]
+}
+
+function readText(value: Value | undefined): Part[] {
+  const text = jsonOf(value)
+  return text ? [{ kind: 'text', text }] : []
+}
+
+function readReasoning(value: Value | undefined): Part[] {
+  const text = Array.isArray(value) ? value.map((part: Value) => textOf(recordOf(part)?.text) ?? '').join('\n') : jsonOf(value)
+  return text ? [{ kind: 'reasoning', text }] : []
+}
+
+function toolCall(block: ValueRecord): Part {
+  const inner = recordOf(block.function) ?? block
+  const id = textOf(block.call_id ?? block.callId ?? block.toolCallId ?? block.toolUseId ?? block.id)
+  return {
+    kind: 'tool_call',
+    ...(id === undefined ? {} : { id }),
+    name: textOf(inner.name ?? inner.toolName) ?? '',
+    arguments: jsonOf(inner.arguments ?? inner.args ?? inner.input) ?? '',
+  }
+}
+
+function toolResult(block: ValueRecord): Part {
+  const output = recordOf(block.output)
+  // The Vercel AI SDK says in the output's type that it is an error.
+  const vercel = output && typeof output.type === 'string' && 'value' in output ? output : undefined
+  return result({
+    id: block.tool_use_id ?? block.toolUseId ?? block.toolCallId ?? block.call_id ?? block.id,
+    name: block.name ?? block.toolName,
+    content: vercel ? vercel.value : (block.response ?? block.result ?? block.content ?? block.output),
+    failed: block.is_error === true || block.isError === true || block.status === 'error' || /^error-/.test(String(vercel?.type)),
+  })
+}
+
+function result(given: { id: Value | undefined; name: Value | undefined; content: Value | undefined; failed: boolean }): Part {
+  const id = textOf(given.id)
+  const name = textOf(given.name)
+  return {
+    kind: 'tool_result',
+    ...(id === undefined ? {} : { id }),
+    ...(name === undefined ? {} : { name }),
+    text: resultText(given.content),
+    ...(given.failed ? { is_error: true } : {}),
+  }
+}
+
+/** The text that the model was shown: blocks give their text, anything else its JSON. */
+function resultText(content: Value | undefined): string {
+  const one = recordOf(content)
+  const blocks = one && (one.type === 'text' || one.type === 'output_text') ? [one] : content
+  if (typeof blocks !== 'string' && isBlocks(blocks)) {
+    const parts = readParts(blocks)
+    if (parts.every((part) => part.kind === 'text')) return parts.map((part) => part.text).join('\n')
+  }
+  return jsonOf(content) ?? ''
+}
+
+const isMedia = (block: ValueRecord): boolean =>
+  /image|audio|video|file|blob|uri|document|media/.test(String(block.type ?? Object.keys(block)[0])) || block.mime_type !== undefined
+
+function media(block: ValueRecord): Part {
+  const inner = recordOf(block[String(block.type)]) ?? recordOf(Object.values(block)[0]) ?? block
+  const mime = textOf(block.mime_type ?? block.mediaType ?? inner.mime_type ?? inner.media_type ?? block.modality)
+  const reference = textOf(block.uri ?? block.file_id ?? block.url ?? inner.url ?? inner.uri ?? inner.file_id ?? recordOf(inner.image)?.url)
+  return { kind: 'media', ...(mime === undefined ? {} : { mime }), ...(reference === undefined ? {} : { reference }) }
+}

@@ -1,0 +1,107 @@
+// Whether the record of a call is whole enough to train on. Everything that is missing, cut or hidden becomes a
+// flag; a call that would teach the policy from a prompt it never saw is unfit.
+
+import type { Flag, Message, Part } from './dialect.ts'
+import { textIn, toolCallsIn, toolResultsIn } from './messages.ts'
+import type { Call } from './rollout.ts'
+import { isRedacted } from './values.ts'
+
+/** Why a call cannot be a transition, worst first. Token ids of prompt and response make all of it unimportant. */
+const REASONS: readonly (readonly [Flag, string])[] = [
+  ['contentMissing', 'the prompt was not recorded (is content capture on?)'],
+  ['outputMissing', 'the completion was not recorded (is content capture on?)'],
+  ['truncated', 'a value was cut by a length limit (OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT, or the framework’s own)'],
+  ['redacted', 'a placeholder stands where text was hidden'],
+  ['historyIncomplete', 'the prompt lacks turns that the model saw'],
+  ['droppedAttributes', 'the SDK dropped attributes of the span (raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)'],
+  ['promptContainedOutput', 'the recorded prompt held its own answer'],
+]
+
+export function unfit(call: Call): { reason: Flag; detail: string } | null {
+  if (call.tokens && call.tokens.prompt.length > 0 && call.tokens.response.length > 0) return null
+  const found = REASONS.find(([flag]) => call.flags.includes(flag))
+  if (found) return { reason: found[0], detail: found[1] }
+  // With content capture off the messages may still come, as shells that hold nothing but ids.
+  return call.prompt.some(hasContent) ? null : { reason: 'contentMissing', detail: REASONS[0]![1] }
+}
+
+/** @param calls by start time @param agentOf the agent that a call belongs to, by node */
+export function checkCompleteness(calls: readonly Call[], agentOf: (call: Call) => number): Call[] {
+  const checked = calls.map(checkAlone)
+  return flagLostHistory(checked, agentOf)
+}
+
+function checkAlone(call: Call): Call {
+  const prompt = beforeOwnAnswer(call)
+  const flags = new Set<Flag>(call.flags)
+  if (prompt !== call.prompt) flags.add('promptContainedOutput')
+  if (prompt.length === 0) flags.add('contentMissing')
+  if (!call.completion?.parts.some(saysSomething)) flags.add('outputMissing')
+  const messages = call.completion ? [...prompt, call.completion] : prompt
+  if (messages.some(({ parts }) => parts.some(isHidden))) flags.add('redacted')
+  if (messages.some(({ parts }) => parts.some(lacksId))) flags.add('callIdsMissing')
+  if (toolCallsIn(call.completion).length === 0 && REACT.test(textIn(call.completion))) flags.add('reactText')
+  if (answersLackCalls(prompt)) flags.add('historyIncomplete')
+  return { ...call, prompt, flags: [...flags].sort() }
+}
+
+/** A tool call in prose, as CrewAI and other ReAct prompts have it. */
+const REACT = /^\s*Action:\s*\S.*\n+\s*Action Input:/m
+
+const textOfPart = (part: Part): string =>
+  part.kind === 'tool_call' ? part.arguments : part.kind === 'media' ? (part.reference ?? 'media') : part.text
+
+const hasContent = ({ parts }: Message): boolean => parts.some((part) => textOfPart(part) !== '')
+
+const saysSomething = (part: Part): boolean => part.kind === 'tool_call' || textOfPart(part) !== ''
+
+const isHidden = (part: Part): boolean => part.kind !== 'media' && isRedacted(textOfPart(part))
+
+const lacksId = (part: Part): boolean => (part.kind === 'tool_call' || part.kind === 'tool_result') && part.id === undefined
+
+/** Some recorders serialise the message list late, when the agent has already added the answer to it. */
+function beforeOwnAnswer({ prompt, completion }: Call): readonly Message[] {
+  const ids = new Set(toolCallsIn(completion).map((part) => part.id))
+  ids.delete(undefined)
+  const own = prompt.findIndex(
+    (message) => message.role === 'assistant' && toolCallsIn(message).some((part) => part.id !== undefined && ids.has(part.id)),
+  )
+  if (own !== -1) return prompt.slice(0, own)
+  const last = prompt.at(-1)
+  const text = textIn(completion).trim()
+  return last?.role === 'assistant' && text !== '' && textIn(last).trim() === text ? prompt.slice(0, -1) : prompt
+}
+
+/** A tool's answer to a call that the prompt does not hold, or calls that nobody answered at all. */
+function answersLackCalls(prompt: readonly Message[]): boolean {
+  const asked = prompt.flatMap(toolCallsIn)
+  const answered = prompt.flatMap(toolResultsIn)
+  if (asked.length > 0 && answered.length === 0) return true
+  const ids = new Set(asked.map((part) => part.id))
+  return !ids.has(undefined) && answered.some((part) => part.id !== undefined && !ids.has(part.id))
+}
+
+/**
+ * A call that sends the same prompt as an earlier call of its agent, although that one went on to ask for tools
+ * and the model now counts more tokens: the conversation lives on the server, and was not recorded.
+ */
+function flagLostHistory(calls: readonly Call[], agentOf: (call: Call) => number): Call[] {
+  const asking = new Map<string, Call>()
+  return calls.map((call) => {
+    if (call.prompt.length === 0 || call.prompt.some((message) => toolResultsIn(message).length > 0)) return call
+    const asks = toolCallsIn(call.completion).length > 0
+    if (!asks && asking.size === 0) return call
+    const key = `${agentOf(call)}\0${JSON.stringify(call.prompt)}`
+    const earlier = asking.get(key)
+    if (asks && !earlier) asking.set(key, call)
+    const lost = earlier !== undefined && earlier.end_time <= call.start_time && grew(earlier, call)
+    return lost && !call.flags.includes('historyIncomplete')
+      ? { ...call, flags: [...call.flags, 'historyIncomplete' as const].sort() }
+      : call
+  })
+}
+
+function grew(earlier: Call, later: Call): boolean {
+  const [before, now] = [earlier.usage?.input, later.usage?.input]
+  return before === undefined || now === undefined || now > before
+}

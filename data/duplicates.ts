@@ -1,0 +1,147 @@
+// One call once. Several instrumentations record the same model call: as parent and child, as siblings, or in
+// traces of their own. The richer record wins and fills its gaps from the others.
+
+import { textIn, toolCallsIn } from './messages.ts'
+import type { Call } from './rollout.ts'
+import { argumentsKey } from './tool_values.ts'
+
+/** Records of one call by two instrumentations that share neither an id nor a parent start this close together. */
+const TOGETHER_NS = 50_000_000n
+/** Records with one key that a further one is compared with: test doubles answer every call with the same id. */
+const COMPARED = 4
+
+/** @param calls by start time @param callAbove by node: the nearest model call above it, -1 for none */
+export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): { calls: readonly Call[]; duplicates: number } {
+  const groups = groupsOf(calls.length)
+  const indexOfNode = new Map(calls.map(({ node }, i) => [node, i]))
+  const contents = calls.map(lazily(contentKey))
+  const sameContent = (a: number, b: number) => contents[a]!() !== '' && contents[a]!() === contents[b]!()
+
+  joinRecent(
+    calls,
+    groups,
+    ({ response_id, rollout_id = '' }) => response_id && `${rollout_id}\0${response_id}`,
+    (a, b) =>
+      overlap(calls[a]!, calls[b]!)
+        ? differentScope(calls[a]!, calls[b]!) || sameContent(a, b)
+        : differentScope(calls[a]!, calls[b]!) && sameContent(a, b),
+  )
+  for (const [i, call] of calls.entries()) {
+    const above = call.node === -1 ? undefined : indexOfNode.get(callAbove[call.node]!)
+    if (above !== undefined && idMissing(call, calls[above]!) && (sameOutput(call, calls[above]!) ?? sameContent(i, above)))
+      groups.join(above, i)
+  }
+  const recent = (a: Call, b: Call) => b.start_time - a.start_time <= TOGETHER_NS
+  joinRecent(
+    calls,
+    groups,
+    (_, i) => contents[i]!() && `${calls[i]!.session ?? ''}\0${contents[i]!()}`,
+    (a, b) =>
+      idMissing(calls[a]!, calls[b]!) &&
+      differentScope(calls[a]!, calls[b]!) &&
+      recent(calls[a]!, calls[b]!) &&
+      calls[a]!.model === calls[b]!.model,
+  )
+
+  const merged = [...groups.members().values()].map((group) => merge(group.map((i) => calls[i]!)))
+  return { calls: merged.sort(byStart), duplicates: calls.length - merged.length }
+}
+
+export const byStart = (a: Call, b: Call): number => (a.start_time < b.start_time ? -1 : a.start_time > b.start_time ? 1 : 0)
+
+/** Joins each call with the latest ones of the same key that it matches. */
+function joinRecent(
+  calls: readonly Call[],
+  groups: Groups,
+  keyOf: (call: Call, i: number) => string | undefined,
+  matches: (earlier: number, later: number) => boolean,
+): void {
+  const seen = new Map<string, number[]>()
+  for (const [i, call] of calls.entries()) {
+    const key = keyOf(call, i)
+    if (!key) continue
+    const recent = seen.get(key) ?? []
+    for (const earlier of recent) if (matches(earlier, i)) groups.join(earlier, i)
+    seen.set(key, [...recent, i].slice(-COMPARED))
+  }
+}
+
+const overlap = (a: Call, b: Call) => a.start_time <= b.end_time && b.start_time <= a.end_time
+const differentScope = (a: Call, b: Call) => a.scope !== b.scope
+const idMissing = (a: Call, b: Call) => a.response_id === undefined || b.response_id === undefined
+
+function sameOutput(a: Call, b: Call): boolean | undefined {
+  const [x, y] = [a.usage?.output, b.usage?.output]
+  return x === undefined || y === undefined ? undefined : x === y
+}
+
+/** What the model answered, as one text; '' where it is not known. */
+function contentKey({ completion }: Call): string {
+  const asked = toolCallsIn(completion).map((part) => `${part.name}(${argumentsKey(part.arguments)})`)
+  return [textIn(completion).trim(), ...asked].join('\0')
+}
+
+function lazily<T, R>(compute: (from: T) => R): (from: T) => () => R {
+  return (from) => {
+    let value: { result: R } | undefined
+    return () => (value ??= { result: compute(from) }).result
+  }
+}
+
+interface Groups {
+  join(a: number, b: number): void
+  members(): Map<number, number[]>
+}
+
+/** Disjoint sets of 0 … count - 1. */
+function groupsOf(count: number): Groups {
+  const leader = Int32Array.from({ length: count }, (_, i) => i)
+  const find = (i: number): number => {
+    while (leader[i] !== i) i = leader[i] = leader[leader[i]!]!
+    return i
+  }
+  return {
+    join: (a, b) => void (leader[find(b)] = find(a)),
+    members() {
+      const sets = new Map<number, number[]>()
+      for (let i = 0; i < count; i++) {
+        const set = sets.get(find(i))
+        if (set) set.push(i)
+        else sets.set(find(i), [i])
+      }
+      return sets
+    },
+  }
+}
+
+/** The place is that of the record which an agent, or anything, stands above: the others are mere clients' views. */
+function merge(records: readonly Call[]): Call {
+  if (records.length === 1) return records[0]!
+  const [richest, ...others] = [...records].sort((a, b) => richness(b) - richness(a))
+  const placed =
+    records.find((call) => call.agent !== undefined && call.parent_span_id) ?? records.find((call) => call.parent_span_id) ?? richest!
+  const { span_id, parent_span_id, trace_id, start_time, end_time, node } = placed
+  const whole = others.reduce(fillGaps, richest!)
+  return {
+    ...whole,
+    ...(placed.agent === undefined ? {} : { agent: placed.agent }),
+    ...{ span_id, parent_span_id, trace_id, start_time, end_time, node },
+    judged: records.some((call) => call.judged),
+    merged_span_ids: records.flatMap((call) => [call.span_id, ...call.merged_span_ids]).filter((id) => id !== span_id),
+  }
+}
+
+function richness({ tokens, prompt, completion, usage }: Call): number {
+  return (tokens?.response.length ? 8 : 0) + (prompt.length > 0 ? 4 : 0) + (completion ? 2 : 0) + (usage ? 1 : 0)
+}
+
+/** `call`, and from `other` what it lacks, with the flags of what was taken. */
+export function fillGaps<T extends Partial<Call>>(call: T, other: Partial<Call>): T {
+  const filled: Record<string, unknown> = { ...call }
+  for (const [key, value] of Object.entries(other)) if (key !== 'flags' && isGap(filled[key])) filled[key] = value
+  const tookMessages = (isGap(call.prompt) && !isGap(other.prompt)) || (isGap(call.completion) && !isGap(other.completion))
+  if (tookMessages) filled.flags = [...new Set([...(call.flags ?? []), ...(other.flags ?? [])])]
+  return filled as T
+}
+
+const isGap = (value: unknown): boolean => value === undefined || value === '' || (Array.isArray(value) && value.length === 0)

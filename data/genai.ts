@@ -1,0 +1,120 @@
+// What the gen_ai.* attributes and events say, in all their versions. Spans, log records and the
+// families that took these names over (OpenLLMetry, AgentOps) are read with it.
+
+import type { CallReading, Flag, Message, Usage } from './dialect.ts'
+import { joinMessages, readMessage, readMessages, withSystem } from './messages.ts'
+import { readLogprobs, tokensOf } from './provider_body.ts'
+import type { Attributes, Value } from './span.ts'
+import { compact, decode, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
+
+type Facts = Omit<CallReading, 'kind' | 'operation' | 'prompt' | 'completion' | 'flags'>
+
+/** Everything about a model call but its messages. */
+export function factsOf(attributes: Attributes): Facts {
+  return compact<Facts>({
+    request_model: textOf(attributes['gen_ai.request.model']),
+    response_model: textOf(attributes['gen_ai.response.model']),
+    response_id: textOf(attributes['gen_ai.response.id']),
+    endpoint: endpointOf(attributes),
+    params: paramsOf(attributes),
+    finish: finishOf(first(attributes, ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason'])),
+    usage: usageOf(attributes),
+    tokens: tokensOf(
+      numbersOf(attributes.prompt_token_ids),
+      numbersOf(attributes.response_token_ids),
+      readLogprobs(decode(attributes['logprobs.content']).value),
+      'attribute',
+    ),
+    policy_version: numberOf(attributes['leyden.policy.version']),
+    agent: textOf(attributes['gen_ai.agent.name']),
+    session: sessionOf(attributes),
+  })
+}
+
+export type Content = Pick<CallReading, 'prompt' | 'completion' | 'finish' | 'tools'> & { readonly flags: readonly Flag[] }
+
+/** The messages of gen_ai.input.messages and its siblings, structured or as JSON text. */
+export function contentOf(attributes: Attributes): Content {
+  const flags: Flag[] = []
+  const read = (key: string): Value | undefined => {
+    const { value, truncated } = decode(attributes[key])
+    if (truncated && !flags.includes('truncated')) flags.push('truncated')
+    return value
+  }
+  const prompt = withSystem(read('gen_ai.system_instructions'), readMessages(read('gen_ai.input.messages')))
+  const output = read('gen_ai.output.messages')
+  const tools = listOf(read('gen_ai.tool.definitions'))
+  if (attributes['gen_ai.request.previous_response.id'] || attributes['gen_ai.conversation.compacted'] === true)
+    flags.push('historyIncomplete')
+  return compact<Content>({
+    prompt,
+    completion: joinMessages(readMessages(answers(output, numberOf(attributes['gen_ai.request.choice.count'])))),
+    finish: textOf(recordOf(Array.isArray(output) ? output[0] : output)?.finish_reason),
+    tools: tools.length > 0 ? tools : undefined,
+    flags,
+  })
+}
+
+/** Several output messages are the parts of one answer, unless several answers were asked for: then the first counts. */
+const answers = (output: Value | undefined, asked = 1): Value | undefined => (Array.isArray(output) && asked > 1 ? output[0] : output)
+
+export interface EventReading {
+  readonly messages?: readonly Message[]
+  readonly completion?: Message
+  readonly finish?: string
+}
+
+const MESSAGE_EVENTS: Readonly<Record<string, Message['role']>> = {
+  'gen_ai.system.message': 'system',
+  'gen_ai.user.message': 'user',
+  'gen_ai.assistant.message': 'assistant',
+  'gen_ai.tool.message': 'tool',
+}
+
+export const isMessageEvent = (name: string): boolean => name === 'gen_ai.choice' || Object.hasOwn(MESSAGE_EVENTS, name)
+
+/** Conventions up to 1.36: one event per message. The body is a record, or its JSON (Semantic Kernel). */
+export function readMessageEvent(name: string, body: Value): EventReading {
+  const event = recordOf(decode(body).value) ?? {}
+  if (name !== 'gen_ai.choice') return { messages: readMessage({ role: MESSAGE_EVENTS[name]!, ...event }, MESSAGE_EVENTS[name]) }
+  // The first of several choices is the one that the agent went on with.
+  if ((numberOf(event.index) ?? 0) > 0) return {}
+  const message = recordOf(event.message) ?? { content: event.message ?? null }
+  return compact<EventReading>({
+    completion: joinMessages(readMessage({ role: 'assistant', ...message })),
+    finish: textOf(event.finish_reason),
+  })
+}
+
+/** A list, a list as JSON, or a comma list; of several the first. */
+export function finishOf(value: Value | undefined): string | undefined {
+  const decoded = decode(value).value
+  if (Array.isArray(decoded)) return textOf(decoded[0])
+  return textOf(decoded)?.split(',')[0]!.trim()
+}
+
+function usageOf(attributes: Attributes): Usage | undefined {
+  const usage = compact<Usage>({
+    input: numberOf(first(attributes, ['gen_ai.usage.input_tokens', 'gen_ai.usage.prompt_tokens'])),
+    output: numberOf(first(attributes, ['gen_ai.usage.output_tokens', 'gen_ai.usage.completion_tokens'])),
+    cache_read: numberOf(first(attributes, ['gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.cache_read_input_tokens'])),
+    reasoning: numberOf(first(attributes, ['gen_ai.usage.reasoning.output_tokens', 'llm.usage.reasoning_tokens'])),
+  })
+  return usage.input === undefined && usage.output === undefined ? undefined : usage
+}
+
+/** `host:port`. Some write a whole URL as the address, and OpenLLMetry the API's base. */
+function endpointOf(attributes: Attributes): string | undefined {
+  const address = textOf(first(attributes, ['server.address', 'gen_ai.openai.api_base']))
+  if (address === undefined) return undefined
+  if (URL.canParse(address) && address.includes('://')) return new URL(address).host
+  const port = numberOf(attributes['server.port'])
+  return port === undefined ? address : `${address}:${port}`
+}
+
+const PARAMS = ['temperature', 'top_p', 'top_k', 'max_tokens', 'frequency_penalty', 'presence_penalty', 'seed', 'stop_sequences']
+
+function paramsOf(attributes: Attributes): Record<string, Value> | undefined {
+  const given = PARAMS.map((name) => [name, attributes[`gen_ai.request.${name}`]] as const).filter(([, value]) => value !== undefined)
+  return given.length > 0 ? (Object.fromEntries(given) as Record<string, Value>) : undefined
+}

@@ -1,0 +1,63 @@
+// The items of one rollout in order, each span once, and the place of each in the run.
+
+import { createHash } from 'node:crypto'
+
+import type { Lineage } from './lineage.ts'
+import type { Place } from './rollout.ts'
+import type { Item, LogRecord, Span } from './span.ts'
+import { compact, jsonOf, numberOf } from './values.ts'
+
+/** What names a span within a rollout, which may have many traces. */
+export const spanKey = (trace_id: string, span_id: string): string => `${trace_id}\0${span_id}`
+
+/** By start time. Of two records of one span the one that says more counts, and takes from the other what it lacks. */
+export function distinctSpans(items: readonly Item[]): Span[] {
+  const spans = new Map<string, Span>()
+  for (const item of items) {
+    if (item.signal !== 'span') continue
+    const key = spanKey(item.trace_id, item.span_id)
+    const before = spans.get(key)
+    spans.set(key, before ? mergeSpans(before, item) : item)
+  }
+  return [...spans.values()].sort((a, b) => compare(a.start_time || a.end_time, b.start_time || b.end_time))
+}
+
+function mergeSpans(a: Span, b: Span): Span {
+  const worth = (span: Span) => (span.end_time > 0n ? 1_000 : 0) + Object.keys(span.attributes).length + span.events.length
+  const [rich, poor] = worth(b) > worth(a) ? [b, a] : [a, b]
+  return { ...rich, attributes: { ...poor.attributes, ...rich.attributes } }
+}
+
+/** By time; records of one moment keep their order, which is that of a conversation. */
+export const logRecords = (items: readonly Item[]): LogRecord[] =>
+  items.filter((item) => item.signal === 'log').sort((a, b) => compare(a.time, b.time))
+
+export const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** @param nodes by spanKey */
+export function placer(nodes: ReadonlyMap<string, number>, { judged }: Lineage): (item: Item, dialect: string) => Place {
+  return (item, dialect) => {
+    const { trace_id, attributes, resource, scope } = item
+    const key = 'agentlightning.span_sequence_id'
+    const node = nodes.get(spanKey(trace_id, item.span_id)) ?? -1
+    const common = compact<Pick<Place, 'trace_id' | 'dialect' | 'scope' | 'judged' | 'sequence_id'>>({
+      trace_id,
+      dialect,
+      scope: scope.name,
+      judged: node !== -1 && judged[node] === 1,
+      sequence_id: numberOf(attributes[key] ?? resource[key]),
+    })
+    // A record has no id of its own: it stands below the span in which it was written.
+    if (item.signal === 'log') {
+      return { ...common, span_id: recordId(item), parent_span_id: item.span_id, start_time: item.time, end_time: item.time, node: -1 }
+    }
+    const { span_id, parent_span_id, start_time, end_time } = item
+    return { ...common, span_id, parent_span_id, start_time, end_time: end_time > start_time ? end_time : start_time, node }
+  }
+}
+
+/** The same each time the record is read, and like a span's id. */
+function recordId({ trace_id, span_id, time, event_name, body, attributes }: LogRecord): string {
+  const said = [trace_id, span_id, String(time), event_name, jsonOf(body), jsonOf(attributes)].join('\0')
+  return createHash('sha256').update(said).digest('hex').slice(0, 16)
+}

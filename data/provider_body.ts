@@ -1,0 +1,103 @@
+// The provider's own request and response, which some instrumentations store whole. They know more
+// than any attribute: the response id, and the token ids and logprobs of engines that return them.
+
+import type { CallReading, Message, Tokens, Usage } from './dialect.ts'
+import { joinMessages, readMessages } from './messages.ts'
+import type { Value } from './span.ts'
+import { compact, listOf, numberOf, numbersOf, recordOf, textOf, type ValueRecord } from './values.ts'
+
+export type Body = Partial<Pick<CallReading, 'response_id' | 'response_model' | 'completion' | 'finish' | 'usage' | 'tokens'>>
+
+/** Reads an OpenAI chat completion or Responses body, an Anthropic message, or LangChain generations. */
+export function readResponse(value: Value | undefined): Body {
+  const body = recordOf(Array.isArray(value) ? value[0] : value)
+  if (!body) return {}
+  if (Array.isArray(body.generations)) return readGenerations(body)
+  const choice = recordOf(listOf(body.choices)[0])
+  const completion = choice ? readChoice(choice) : joinMessages(readMessages(body.output ?? anthropic(body)))
+  return compact<Body>({
+    response_id: textOf(body.id),
+    response_model: textOf(body.model),
+    completion,
+    finish: textOf(choice?.finish_reason ?? body.stop_reason),
+    usage: readUsage(recordOf(body.usage)),
+    tokens: readTokens(body, choice),
+  })
+}
+
+/** The messages and tools of a request. A bare list is its messages. */
+export function readRequest(value: Value | undefined): { messages: Message[]; model?: string } {
+  const request = recordOf(value)
+  if (!request) return { messages: readMessages(value) }
+  return compact<{ messages: Message[]; model?: string }>({
+    messages: readMessages(request.messages ?? request.input ?? request.prompt),
+    model: textOf(request.model),
+  })
+}
+
+/** `{"content": [{"logprob": -0.1, …}]}`, or the list alone. */
+export const readLogprobs = (value: Value | undefined): number[] =>
+  listOf(recordOf(value)?.content ?? value)
+    .map((entry) => numberOf(recordOf(entry)?.logprob ?? entry))
+    .filter((n) => n !== undefined)
+
+export function readUsage(usage: ValueRecord | undefined): Usage | undefined {
+  if (!usage) return undefined
+  const read = compact<Usage>({
+    input: numberOf(usage.prompt_tokens ?? usage.input_tokens ?? usage.promptTokens),
+    output: numberOf(usage.completion_tokens ?? usage.output_tokens ?? usage.completionTokens),
+    cache_read: numberOf((recordOf(usage.prompt_tokens_details) ?? recordOf(usage.input_tokens_details))?.cached_tokens),
+    reasoning: numberOf((recordOf(usage.completion_tokens_details) ?? recordOf(usage.output_tokens_details))?.reasoning_tokens),
+  })
+  return Object.keys(read).length > 0 ? read : undefined
+}
+
+const anthropic = (body: ValueRecord): Value | undefined => (body.role === 'assistant' ? body : undefined)
+
+function readChoice(choice: ValueRecord): Message | undefined {
+  if (typeof choice.text === 'string') return { role: 'assistant', parts: [{ kind: 'text', text: choice.text }] }
+  return joinMessages(readMessages(choice.message))
+}
+
+/** vLLM returns prompt_token_ids on the body (or on the choice, for completions) and token_ids on the choice. */
+function readTokens(body: ValueRecord, choice: ValueRecord | undefined): Tokens | undefined {
+  return tokensOf(
+    numbersOf(body.prompt_token_ids ?? choice?.prompt_token_ids),
+    numbersOf(choice?.token_ids ?? body.response_token_ids),
+    readLogprobs(choice?.logprobs),
+    'raw_body',
+  )
+}
+
+export const tokensOf = (prompt: number[], response: number[], logprobs: number[], source: Tokens['source']): Tokens | undefined =>
+  prompt.length + response.length + logprobs.length > 0 ? { prompt, response, logprobs, source } : undefined
+
+/** LangChain's LLMResult: its first generation is the answer. Python writes generation_info, JavaScript generationInfo. */
+function readGenerations(result: ValueRecord): Body {
+  const generation = recordOf(listOf(result.generations).flat()[0])
+  if (!generation) return {}
+  const info = recordOf(generation.generation_info ?? generation.generationInfo)
+  const message = recordOf(generation.message)
+  const kwargs = recordOf(message?.kwargs) ?? recordOf(message?.data) ?? message
+  const metadata = recordOf(kwargs?.response_metadata)
+  const output = recordOf(result.llm_output ?? result.llmOutput)
+  const text = textOf(generation.text)
+  return compact<Body>({
+    response_id: providerId(output?.id ?? metadata?.id ?? kwargs?.id),
+    response_model: textOf(metadata?.model_name ?? output?.model_name),
+    completion: message
+      ? joinMessages(readMessages([message]))
+      : text === undefined
+        ? undefined
+        : { role: 'assistant', parts: [{ kind: 'text', text }] },
+    finish: textOf(info?.finish_reason ?? metadata?.finish_reason ?? metadata?.stop_reason),
+    usage: readUsage(recordOf(kwargs?.usage_metadata) ?? recordOf(output?.token_usage ?? output?.tokenUsage)),
+    tokens: tokensOf([], [], readLogprobs(info?.logprobs ?? metadata?.logprobs), 'raw_body'),
+  })
+}
+
+/** LangChain gives messages ids of its own, `run--…`, where the provider sent none. */
+function providerId(value: Value | undefined): string | undefined {
+  const id = textOf(value)
+  return id?.startsWith('run-') || id?.startsWith('lc_run-') ? undefined : id
+}

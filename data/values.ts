@@ -1,0 +1,139 @@
+// Attribute values as they really come: numbers as text, JSON in strings, Python in strings, bytes,
+// cut off in the middle. Everything here takes what it gets and never throws.
+
+import { parsePythonLiteral } from './python_literal.ts'
+import type { Attributes, Value } from './span.ts'
+
+export type ValueRecord = { readonly [key: string]: Value }
+
+/** What instrumentations write where they had nothing to write. */
+const PLACEHOLDERS = new Set(['', '<not specified>', '<not serializable>', 'N/A', '{}', 'unknown', 'None'])
+/** What they write where they were told to hide it. The first is spelled so at its source. */
+const REDACTED = new Set(['readacted', '__REDACTED__', '<REDACTED>', '[REDACTED]'])
+/** Steps of a flat key that are followed; more are nobody's. */
+const MAX_STEPS = 32
+const CUT_MARK = /\.\.\.\s?\[TRUNCATED[^\]]*\]\s*$/i
+
+export const isRedacted = (text: string): boolean => REDACTED.has(text.trim())
+
+/** Text that says something: no placeholder, and an id even where it was sent as a number. */
+export function textOf(value: Value | undefined): string | undefined {
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value)
+  if (value instanceof Uint8Array) return Buffer.from(value).toString()
+  return typeof value === 'string' && !PLACEHOLDERS.has(value) ? value : undefined
+}
+
+/** A finite number, also from text. */
+export function numberOf(value: Value | undefined): number | undefined {
+  if (typeof value !== 'number' && typeof value !== 'bigint' && (typeof value !== 'string' || value.trim() === '')) return undefined
+  const number = Number(value)
+  return Number.isFinite(number) ? number : undefined
+}
+
+export function numbersOf(value: Value | undefined): number[] {
+  return listOf(decode(value).value)
+    .map(numberOf)
+    .filter((n) => n !== undefined)
+}
+
+export const listOf = (value: Value | undefined): readonly Value[] => (Array.isArray(value) ? value : [])
+
+export const recordOf = (value: Value | undefined): ValueRecord | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+    ? (value as ValueRecord)
+    : undefined
+
+/** Text, or the JSON of anything else; absent stays absent. */
+export function jsonOf(value: Value | undefined): string | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value === 'string') return value
+  if (value instanceof Uint8Array) return Buffer.from(value).toString()
+  return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part))
+}
+
+export interface Decoded {
+  readonly value: Value | undefined
+  /** It began like JSON and was neither JSON nor a Python literal: cut by a length limit, which leaves no other mark. */
+  readonly truncated: boolean
+}
+
+/** JSON or Python in text becomes the value it describes; any other text stays text. */
+export function decode(value: Value | undefined): Decoded {
+  const text = value instanceof Uint8Array ? Buffer.from(value).toString() : value
+  if (typeof text !== 'string') return { value: text, truncated: false }
+  if (CUT_MARK.test(text.slice(-80))) return { value: undefined, truncated: true }
+  if (!/^\s*[[{]/.test(text)) return { value: text, truncated: false }
+  const parsed = parseJson(text) ?? parsePythonLiteral(text)
+  return parsed === undefined ? { value: undefined, truncated: true } : { value: parsed, truncated: false }
+}
+
+function parseJson(text: string): Value | undefined {
+  try {
+    return JSON.parse(text) as Value
+  } catch {
+    return undefined
+  }
+}
+
+/** The first of several keys that says something. */
+export function first(attributes: Attributes, keys: readonly string[]): Value | undefined {
+  for (const key of keys) {
+    const value = attributes[key]
+    if (value !== undefined && value !== null && value !== '') return value
+  }
+  return undefined
+}
+
+/**
+ * Attributes written flat, `prefix.0.message.role`, as the objects they describe. Indices may be
+ * sparse and in any order: items come out sorted, without gaps.
+ */
+export function unflatten(attributes: Attributes, prefix: string): Value | undefined {
+  const start = `${prefix}.`
+  let root: Tree | undefined
+  for (const key in attributes) {
+    if (!key.startsWith(start)) continue
+    root ??= new Map()
+    const path = key.slice(start.length).split('.', MAX_STEPS)
+    const last = path.pop()!
+    let at: Tree = root
+    for (const step of path) {
+      const next = at.get(step)
+      if (next instanceof Map) at = next
+      else at.set(step, (at = new Map()))
+    }
+    if (!(at.get(last) instanceof Map)) at.set(last, attributes[key]!)
+  }
+  return root && toValue(root)
+}
+
+type Tree = Map<string, Tree | Value>
+
+function toValue(tree: Tree): Value {
+  const entries = [...tree].map(([key, value]) => [key, value instanceof Map ? toValue(value) : value] as const)
+  if (!entries.every(([key]) => /^\d+$/.test(key))) return Object.fromEntries(entries)
+  return entries.sort(([a], [b]) => Number(a) - Number(b)).map(([, value]) => value)
+}
+
+/** Where the session or conversation is written, by whoever writes it. */
+const SESSION_KEYS = [
+  'gen_ai.conversation.id',
+  'session.id',
+  'langfuse.session.id',
+  'gcp.vertex.agent.session_id',
+  'traceloop.association.properties.session_id',
+  'traceloop.association.properties.thread_id',
+  'langsmith.metadata.session_id',
+  'langsmith.metadata.thread_id',
+  'conversation.id',
+  'mlflow.trace.session',
+]
+
+export const sessionOf = (attributes: Attributes): string | undefined => textOf(first(attributes, SESSION_KEYS))
+
+/** The object without the keys whose value is undefined. */
+export function compact<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
+  const result: Record<string, unknown> = {}
+  for (const key in object) if (object[key] !== undefined) result[key] = object[key]
+  return result as T
+}

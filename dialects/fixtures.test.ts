@@ -1,0 +1,60 @@
+// Every real capture reads as test/fixtures/spans/expected.json says, in full.
+
+import { readdirSync, readFileSync } from 'node:fs'
+
+import { describe, expect, test } from 'vitest'
+
+import { readDocument } from '../data/document.ts'
+import { expectedShape } from '../data/expected_shape.ts'
+import { readItems } from '../data/reading.ts'
+import { dialects } from './index.ts'
+
+const folder = new URL('../test/fixtures/spans/', import.meta.url)
+const load = (name: string) => readFileSync(new URL(`${name}.json`, folder), 'utf8')
+const expected = JSON.parse(load('expected')) as Record<string, object>
+
+/** Captures of dialects that are still to come. Once one reads right, it must leave this list. */
+const PENDING: Readonly<Record<string, readonly string[]>> = {
+  'claude-code': ['claude-code'],
+  codex: ['codex'],
+  'gemini-cli': ['gemini-cli'],
+  'google-adk': ['google-adk-py'],
+  langfuse: ['langfuse-py'],
+  langsmith: ['langsmith-py'],
+  litellm: ['litellm-proxy-vllm'],
+  llamaindex: ['llamaindex'],
+  logfire: ['logfire'],
+  mlflow: ['mlflow'],
+  rl: ['rl-proposal'],
+  'vercel-legacy': ['vercel-legacy'],
+}
+const pending = Object.values(PENDING).flat()
+
+/** The counts of spans and traces are a hint for people, and need not match exactly. */
+function read(name: string) {
+  const { llmCalls, tools, rewards, duplicates } = expectedShape(readItems(readDocument(load(name)).items, dialects))
+  return { llmCalls, tools, rewards, duplicates }
+}
+
+function right(name: string) {
+  const { llmCalls, tools, rewards, duplicates } = expected[name] as ReturnType<typeof read>
+  return { llmCalls, tools, rewards, duplicates }
+}
+
+const reads = (name: string): boolean => JSON.stringify(read(name)) === JSON.stringify(right(name))
+
+describe('each capture reads as it should', () => {
+  const names = readdirSync(folder).flatMap((file) => (/^(?!expected).*\.json$/.test(file) ? [file.slice(0, -5)] : []))
+
+  test.each(names.filter((name) => !pending.includes(name)))('%s', (name) => {
+    expect(read(name)).toEqual(right(name))
+  })
+
+  test('those of dialects to come do not yet', () => {
+    expect(pending.filter((name) => reads(name))).toEqual([])
+  })
+
+  test('every capture has its right reading', () => {
+    expect(names.sort()).toEqual(Object.keys(expected).sort())
+  })
+})
