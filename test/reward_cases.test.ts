@@ -108,9 +108,9 @@ test('a NaN reward is refused: the outcome is NULL, not 0', async () => {
 test('a span that is its own parent, and a cycle beside a root, are cut', async () => {
   const r = 'case-k'
   const rows = await transitionsOf(r, 3, [
-    chat('k1', { parent: 'k1', at: 10 }),
-    chat('k2', { parent: 'k3', at: 20 }),
-    chat('k3', { parent: 'k2', at: 30 }),
+    chat('k1', { parent: 'k1', at: 10, answer: 'one' }),
+    chat('k2', { parent: 'k3', at: 20, answer: 'two' }),
+    chat('k3', { parent: 'k2', at: 30, answer: 'three' }),
     reward('k4', 1, { ...under(r), at: 50 }),
   ])
   expect(rows.map((row) => row.reward_outcome)).toEqual([1, 1, 1])
