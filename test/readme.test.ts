@@ -77,10 +77,13 @@ describe('queries', () => {
 
   beforeAll(async () => {
     leyden = await startLeyden()
-    const { resourceSpans, resourceLogs } = JSON.parse(read('examples/replay/order_agent.json'))
-    await leyden.post('traces', { resourceSpans })
-    await leyden.post('logs', { resourceLogs })
-    await leyden.rows(2, 'SELECT rollout_id FROM rollouts')
+    for (const file of ['examples/replay/order_agent.json', 'test/fixtures/spans/pitfall-no-content.json']) {
+      const { resourceSpans, resourceLogs } = JSON.parse(read(file))
+      await leyden.post('traces', { resourceSpans })
+      if (resourceLogs) await leyden.post('logs', { resourceLogs })
+    }
+    await leyden.rows(3, 'SELECT rollout_id FROM rollouts FINAL')
+    await leyden.rows(1, 'SELECT group_id FROM credits')
   })
   afterAll(() => leyden.remove())
 
