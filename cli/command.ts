@@ -4,6 +4,10 @@
 export interface Io {
   stdout(text: string): void
   stderr(text: string): void
+  /** All of standard input, where there is one. */
+  stdin?(): Promise<string>
+  /** Whether somebody sits at a terminal: answers may be prettier then. */
+  readonly terminal?: boolean
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
 }

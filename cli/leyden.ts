@@ -2,6 +2,7 @@
 // The command line: finds the subcommand and gives it the world. Everything is wired here and nowhere else.
 
 import { realpathSync } from 'node:fs'
+import { text as readText } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
 import { didYouMean } from '../pipeline/schema.ts'
@@ -69,6 +70,8 @@ if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.me
   process.exitCode = await main(process.argv.slice(2), {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
+    stdin: () => readText(process.stdin),
+    terminal: process.stdout.isTTY === true,
     env: process.env,
     cwd: process.cwd(),
   })

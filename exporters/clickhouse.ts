@@ -95,7 +95,7 @@ export default exporter({
           insert_deduplication_token: createHash('sha1').update(bytes).digest('hex'),
           deduplicate_blocks_in_dependent_materialized_views: 1,
           // Clocks of clients go astray; one bad one must not stop the rest.
-          max_partitions_per_insert_block: 0,
+          max_partitions_per_insert_block: '0',
         },
       })
       for await (const _ of stream);

@@ -43,5 +43,7 @@ test('a server that is away is waited for, and health says so', async () => {
 })
 
 test.each(['clickhouse://localhost:9000', 'localhost:8123', 'embedded:'])('the url %s is refused', (url) => {
-  expect(problems(clickhouse_storage, { url })).toEqual([expect.stringContaining('must be embedded, embedded:<folder> or http(s)://host:port')])
+  expect(problems(clickhouse_storage, { url })).toEqual([
+    expect.stringContaining('must be embedded, embedded:<folder> or http(s)://host:port'),
+  ])
 })

@@ -16,7 +16,9 @@ export default extension({
     database: text('Database of the tables; it is made where it does not exist.', { default: 'default' }),
     username: text('User of the server. An embedded ClickHouse has its own.', { default: 'default' }),
     password: secret('Password of the user.', { default: '' }),
-    ttl: duration('How long raw spans are kept, counted from their arrival; 0s: for ever. Transitions are always kept.', { default: '720h' }),
+    ttl: duration('How long raw spans are kept, counted from their arrival; 0s: for ever. Transitions are always kept.', {
+      default: '720h',
+    }),
   },
   check: ({ url }) => urlProblem(url).map((message) => ({ path: ['url'], message })),
 

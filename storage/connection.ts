@@ -27,9 +27,9 @@ const CONNECTIONS = 16
 const REQUEST_TIMEOUT_MS = 60_000
 
 /** The folder of an embedded url; null for a server's. */
-export function embeddedFolder(url: string): string | null {
+export function embeddedFolder(url: string, cwd = process.cwd()): string | null {
   const match = /^embedded(?::(.+))?$/.exec(url)
-  return match && resolve(match[1] ?? EMBEDDED_FOLDER)
+  return match && resolve(cwd, match[1] ?? EMBEDDED_FOLDER)
 }
 
 /** What is wrong with a url, in the words of an option's error. */

@@ -27,12 +27,7 @@ export async function applySchema(client: ClickHouseClient, options: SchemaOptio
 
 /** What differs from this Leyden's schema, one line each. */
 export async function checkSchema(client: ClickHouseClient, options: SchemaOptions): Promise<string[]> {
-  const found = await rows<{ table: string; name: string }>(
-    client,
-    'SELECT table, name FROM system.columns WHERE database = currentDatabase()',
-  )
-  const columns = new Set(found.map(({ table, name }) => `${table}.${name}`))
-  const tables = new Set(found.map(({ table }) => table))
+  const [tables, columns] = await Promise.all([names(client, 'tables', 'name'), names(client, 'columns', "concat(table, '.', name)")])
   if (!tables.has('migrations')) return ['no schema yet: run `leyden schema apply`']
   const known = migrations(options)
   const version = await appliedVersion(client)
@@ -52,7 +47,14 @@ export async function checkSchema(client: ClickHouseClient, options: SchemaOptio
 
 /** Names of the columns that a CREATE TABLE of schema.ts lists: one a line. */
 const columnsOf = (statement: string): string[] =>
-  statement.startsWith('\nCREATE TABLE') ? [...statement.matchAll(/^ {2}([a-z_]+) /gm)].map(([, name]) => name!) : []
+  statement.startsWith('\nCREATE TABLE')
+    ? [...statement.split('\n) ENGINE')[0]!.matchAll(/^ {2}([a-z_]+) /gm)].map(([, name]) => name!)
+    : []
+
+async function names(client: ClickHouseClient, table: 'tables' | 'columns', name: string): Promise<Set<string>> {
+  const found = await rows<{ found: string }>(client, `SELECT ${name} AS found FROM system.${table} WHERE database = currentDatabase()`)
+  return new Set(found.map(({ found }) => found))
+}
 
 async function appliedVersion(client: ClickHouseClient): Promise<number> {
   const [row] = await rows<{ version: number }>(client, 'SELECT max(version) AS version FROM migrations')
