@@ -1,6 +1,176 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import { createServer } from 'node:net'
+import { gzipSync } from 'node:zlib'
+
+import { SpanStatusCode } from '@opentelemetry/api'
 import { OTLPTraceExporter as GrpcExporter } from '@opentelemetry/exporter-trace-otlp-grpc'
-import { expect, test } from 'vitest'
-import { conforms } from '../test/conformance.ts'
+import { OTLPTraceExporter as HttpExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { OTLPTraceExporter as ProtoExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { tracing } from '@opentelemetry/sdk-node'
+import { afterEach, expect, test } from 'vitest'
+
+import { readItem } from '../data/scan.ts'
+import type { SpanBatch } from '../data/span_batch.ts'
+import type { Outputs, Receiver } from '../pipeline/component.ts'
+import { conforms, configure, problems, testContext, type TestContext } from '../test/conformance.ts'
 import otlp from './otlp.ts'
 
-conforms(otlp, { protocols: { grpc: { endpoint: 'localhost:0' } } })
+conforms(otlp, { protocols: { grpc: null, http: null } })
+
+const running: Receiver[] = []
+afterEach(async () => {
+  for (const receiver of running.splice(0)) await receiver.shutdown!()
+})
+
+interface Started {
+  readonly receiver: Receiver
+  readonly context: TestContext
+  readonly batches: SpanBatch[]
+  /** host:port by protocol. */
+  readonly grpc: string
+  readonly http: string
+}
+
+async function start({ protocols = {}, next }: { protocols?: Record<string, object>; next?: Outputs } = {}): Promise<Started> {
+  const context = testContext({ id: 'otlp', kind: 'receiver' })
+  const onFreePorts = { grpc: { endpoint: 'localhost:0', ...protocols.grpc }, http: { endpoint: 'localhost:0', ...protocols.http } }
+  const receiver = configure(otlp, { protocols: onFreePorts }, context)
+  running.push(receiver)
+  const batches: SpanBatch[] = []
+  const keep = async (items: readonly SpanBatch[]) => void batches.push(...items)
+  await receiver.start(next ?? { traces: keep, logs: keep })
+  const endpoint = (server: string) => String(context.lines.find(({ text }) => text === `info Starting ${server} server`)!.fields!.endpoint)
+  return { receiver, context, batches, grpc: endpoint('GRPC'), http: endpoint('HTTP') }
+}
+
+const GZIP = { compression: 'gzip' as never }
+
+test.each<[string, (started: Started) => tracing.SpanExporter]>([
+  ['gRPC', ({ grpc }) => new GrpcExporter({ url: `http://${grpc}` })],
+  ['gRPC and gzip', ({ grpc }) => new GrpcExporter({ url: `http://${grpc}`, ...GZIP })],
+  ['HTTP and JSON', ({ http }) => new HttpExporter({ url: `http://${http}/v1/traces` })],
+  ['HTTP and JSON and gzip', ({ http }) => new HttpExporter({ url: `http://${http}/v1/traces`, ...GZIP })],
+  ['HTTP and protobuf', ({ http }) => new ProtoExporter({ url: `http://${http}/v1/traces` })],
+  ['HTTP and protobuf and gzip', ({ http }) => new ProtoExporter({ url: `http://${http}/v1/traces`, ...GZIP })],
+])('the OpenTelemetry SDK sends spans over %s', async (_transport, exporterFor) => {
+  const started = await start()
+  const provider = new tracing.BasicTracerProvider({ spanProcessors: [new tracing.SimpleSpanProcessor(exporterFor(started))] })
+  const span = provider
+    .getTracer('agent', '1.0')
+    .startSpan('chat gpt-4o', { attributes: { 'gen_ai.operation.name': 'chat', tokens: [1, 2] } })
+  span.addEvent('first token').setStatus({ code: SpanStatusCode.ERROR, message: 'cut off' }).end()
+  await provider.shutdown()
+
+  expect(readItem(started.batches[0]!, 0)).toMatchObject({
+    trace_id: span.spanContext().traceId,
+    span_id: span.spanContext().spanId,
+    name: 'chat gpt-4o',
+    attributes: { 'gen_ai.operation.name': 'chat', tokens: [1, 2] },
+    events: [{ name: 'first token' }],
+    status: 2,
+    status_message: 'cut off',
+    scope: { name: 'agent', version: '1.0' },
+  })
+  expect(started.context.counts).toMatchObject({ receiver_accepted_spans: 1, receiver_refused_spans: 0, receiver_requests: 1 })
+})
+
+const IDS = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }
+const traces = (...spans: object[]) => JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans }] }] })
+
+const post = (endpoint: string, path: string, body: string | Buffer, headers: Record<string, string> = {}) =>
+  fetch(`http://${endpoint}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+
+test('a span with wrong ids is named in the answer, the rest is stored, and both are counted', async () => {
+  const { http, batches, context } = await start()
+  const answer = await post(http, '/v1/traces', traces(IDS, { ...IDS, spanId: '', name: 'lost' }))
+  expect(await answer.json()).toEqual({
+    partialSuccess: {
+      rejectedSpans: '1',
+      errorMessage: 'span 2 ("lost"): span_id must be 8 bytes (16 hex digits in JSON), not all zero',
+    },
+  })
+  expect(batches[0]!.count).toBe(1)
+  expect(context.counts).toMatchObject({ receiver_accepted_spans: 1, receiver_refused_spans: 1 })
+})
+
+test('a member of the wrong type is refused with its place, as a BadRequest that programs can read', async () => {
+  const { http, context } = await start()
+  const answer = await post(http, '/v1/traces', traces({ ...IDS, name: 7 }))
+  const message = 'resourceSpans[0].scopeSpans[0].spans[0].name: must be a string (got 7)'
+  const violation = { field: 'resourceSpans[0].scopeSpans[0].spans[0].name', description: message }
+  expect([answer.status, await answer.json()]).toEqual([
+    400,
+    { code: 3, message, details: [{ '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations: [violation] }] },
+  ])
+  expect(context.counts).toMatchObject({ receiver_accepted_spans: 0, receiver_refused_spans: 0, receiver_requests: 1 })
+})
+
+test('a body over the limit is refused, packed or not', async () => {
+  const { http } = await start({ protocols: { http: { max_request_body_size: 1_000 } } })
+  const large = traces({ ...IDS, name: 'x'.repeat(1_000) })
+  expect((await post(http, '/v1/traces', large)).status).toBe(413)
+  expect((await post(http, '/v1/traces', gzipSync(large), { 'content-encoding': 'gzip' })).status).toBe(413)
+  expect((await post(http, '/v1/traces', traces(IDS))).status).toBe(200)
+})
+
+test('a signal that no pipeline takes is not offered', async () => {
+  const { http, grpc } = await start({ next: { logs: async () => {} } })
+  expect((await post(http, '/v1/traces', traces(IDS))).status).toBe(404)
+  expect((await post(http, '/v1/logs', '{}')).status).toBe(200)
+  const errors: Error[] = []
+  const exporter = new GrpcExporter({ url: `http://${grpc}` })
+  await new Promise<void>((resolve) => exporter.export([], ({ error }) => resolve(void (error && errors.push(error)))))
+  await exporter.shutdown()
+  expect(errors[0]?.message).toContain('UNIMPLEMENTED')
+})
+
+test('a request in flight is answered before the receiver has shut down, and later ones are not', async () => {
+  let release = () => {}
+  const stored = new Promise<void>((resolve) => (release = resolve))
+  let arrived = () => {}
+  const waiting = new Promise<void>((resolve) => (arrived = resolve))
+  const { receiver, http: endpoint } = await start({
+    next: {
+      traces: () => {
+        arrived()
+        return stored
+      },
+    },
+  })
+  const agent = new http.Agent({ keepAlive: true })
+  const [host, port] = endpoint.split(':')
+  const request = http.request({ host, port, agent, method: 'POST', path: '/v1/traces', headers: { 'content-type': 'application/json' } })
+  request.end(traces(IDS))
+  const answered = once(request, 'response') as Promise<[http.IncomingMessage]>
+  await waiting
+  const order: string[] = []
+  const down = receiver.shutdown!().then(() => order.push('down'))
+  order.push('stored')
+  release()
+  const [response] = await answered
+  expect(response.statusCode).toBe(200)
+  response.resume()
+  await down
+  expect(order).toEqual(['stored', 'down'])
+  await expect(post(endpoint, '/v1/traces', traces(IDS))).rejects.toThrow()
+  agent.destroy()
+})
+
+test.each(['grpc', 'http'])('a port in use by another program is told with the option to change: %s', async (protocol) => {
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const { port } = other.address() as { port: number }
+  const message = `listen tcp 127.0.0.1:${port}: bind: address already in use; set receivers::otlp::protocols::${protocol}::endpoint to another address`
+  await expect(start({ protocols: { [protocol]: { endpoint: `localhost:${port}` } } })).rejects.toThrow(message)
+  other.close()
+})
+
+test.each([
+  [{ protocols: null }, 'must specify at least one protocol when using the OTLP receiver'],
+  [{ protocols: { grpc: { max_recv_msg_size_mib: -1 } } }, 'invalid max_recv_msg_size_mib value, must be between 1 and 2047: -1'],
+  [{ protocols: { http: { endpoint: 'localhost' } } }, 'must be host:port'],
+  [{ protocols: { http: { traces_url_path: '/x', logs_url_path: '/x' } } }, 'must differ from traces_url_path'],
+])('the options %j are refused', (options, message) => {
+  expect(problems(otlp, options)).toEqual([expect.stringContaining(message)])
+})

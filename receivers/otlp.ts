@@ -56,6 +56,9 @@ export default receiver({
     const problems = []
     if (grpc) problems.push(...checkEndpoint(grpc.endpoint, 'protocols', 'grpc', 'endpoint'))
     if (http) problems.push(...checkEndpoint(http.endpoint, 'protocols', 'http', 'endpoint'))
+    if (http && http.traces_url_path === http.logs_url_path) {
+      problems.push({ path: ['protocols', 'http', 'logs_url_path'], message: 'must differ from traces_url_path' })
+    }
     const mib = grpc?.max_recv_msg_size_mib ?? 1
     if (!(mib >= 1 && mib <= MAX_MIB)) {
       const message = `invalid max_recv_msg_size_mib value, must be between 1 and ${MAX_MIB}: ${mib}`
@@ -87,7 +90,7 @@ export default receiver({
             await serve('grpc', grpc.endpoint, (bind) => serveGrpc({ ...bind, maxMessageBytes, signals }, taking(next, 'grpc', count)))
           }
           if (http) {
-            const paths = new Map(signals.map((signal) => [http[`${signal}_url_path`], signal]))
+            const paths = new Map(signals.map((signal) => [absolute(http[`${signal}_url_path`]), signal]))
             const maxBodyBytes = http.max_request_body_size
             await serve('http', http.endpoint, (bind) => serveHttp({ ...bind, maxBodyBytes, paths }, taking(next, 'http', count)))
           }
@@ -100,6 +103,9 @@ export default receiver({
     }
   },
 })
+
+/** A path may be written without its first slash. */
+const absolute = (path: string) => (path.startsWith('/') ? path : `/${path}`)
 
 type Bind = { readonly address: Address; readonly option: string }
 type Server = { readonly port: number; stop(): Promise<void> }
