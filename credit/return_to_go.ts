@@ -7,7 +7,7 @@
 //
 // In two passes over the tree. Upwards, each branch gets the length of its longest chain of calls and
 // what its rewards are worth at its beginning; downwards, each call gets what comes after its branch at every fork.
-// Linear at gamma 1. Below 1 the longest chain through m branches that overlap, one with the next, takes m^2 steps.
+// n log n, with one exception: below gamma 1, m branches of several calls each that overlap, one with the next, take m^2 steps.
 
 import type { Causality } from '../data/causality.ts'
 import type { Trajectory } from './trajectory.ts'
@@ -101,12 +101,21 @@ function suffixesOf(
     return total
   }
 
+  // Where every branch is one call, a longest chain always goes on with the one that ends first.
+  const single = list.every((branch) => chainOf(branch) === 1)
+  let total = 0
+  let soonest = list.length
+  const totals = new Float64Array(list.length + 1)
   for (let i = list.length - 1; i >= 0; i--) {
     const branch = list[i]!
     const next = firstIndex(list, (other) => precedes(branch, other))
     follows.set(branch, next)
     chain[i] = Math.max(chain[i + 1]!, chainOf(branch) + chain[next]!)
-    worth[i] = gamma === 1 ? worthOf(branch) + worth[i + 1]! : walk(i)
+    totals[i] = total += worthOf(branch)
+    soonest = Math.min(soonest, next)
+    if (gamma === 1) worth[i] = total
+    else if (single) worth[i] = total - totals[soonest]! + gamma * worth[soonest]!
+    else worth[i] = walk(i)
   }
   return { chain, worth, follows }
 }

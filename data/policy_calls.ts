@@ -7,6 +7,7 @@ import { globs } from './glob.ts'
 import { place } from './place.ts'
 import { outcome, type StepReward } from './rewards.ts'
 import type { Call, Reject, Rollout, Transition } from './rollout.ts'
+import type { SpanTree } from './tree.ts'
 
 /** Lists of globs; an empty list takes everything. */
 export interface Policy {
@@ -18,24 +19,37 @@ export interface Policy {
   readonly operations: readonly string[]
 }
 
+export interface Selection {
+  readonly transitions: readonly Transition[]
+  readonly rejects: readonly Reject[]
+  /** Reward of the whole rollout, now that its policies are known: what other models did after it takes nothing from it. */
+  readonly outcome: number | null
+}
+
 /** Every call becomes one transition or one reject. The first policy that takes a call has it. */
-export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[]): { transitions: Transition[]; rejects: Reject[] } {
+export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[]): Selection {
   const takers = policies.map((policy) => ({ name: policy.name, takes: taker(policy) }))
+  const taken: Call[] = []
   const picked: { call: Call; policy: string }[] = []
   const rejects: Reject[] = []
   for (const call of rollout.calls) {
     const policy = takers.find(({ takes }) => takes(call))?.name ?? ''
+    if (policy !== '' && !call.judged) taken.push(call)
     const problem = call.judged ? JUDGED : policy === '' ? noPolicy(call) : unfit(call)
     if (problem) rejects.push({ span_id: call.span_id, policy, ...problem })
     else picked.push({ call, policy })
   }
 
-  const { parts, steps } = outcome(rollout.rewards, rollout.calls, rollout.tree)
-  const calls = picked.map(({ call }) => call)
-  const given = stepRewards(rollout, calls, steps)
+  const rewards = outcome(rollout.rewards, taken, rollout.tree)
+  const given = stepRewards(
+    rollout.tree,
+    taken,
+    picked.map(({ call }) => call),
+    rewards.steps,
+  )
   const parentOf = chains()
   const transitions = picked.map(({ call, policy }, step): Transition => {
-    const own = given[step]!
+    const { intermediate, parts } = given[step]!
     return {
       step,
       span_id: call.span_id,
@@ -47,9 +61,9 @@ export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[])
       model: call.model,
       response_id: call.response_id ?? '',
       call,
-      reward_outcome: rollout.outcome,
-      reward_intermediate: own.intermediate,
-      reward_parts: { ...parts, ...own.parts },
+      reward_outcome: rewards.outcome,
+      reward_intermediate: intermediate,
+      reward_parts: { ...rewards.parts, ...parts },
       return: null,
       advantage: null,
       weight: rollout.mode === 'val' ? 0 : 1,
@@ -57,7 +71,7 @@ export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[])
       flags: call.flags,
     }
   })
-  return { transitions, rejects }
+  return { transitions, rejects, outcome: rewards.outcome }
 }
 
 const JUDGED = { reason: 'judged', detail: 'the call belongs to a judge, an evaluator or a reward' }
@@ -80,14 +94,19 @@ function namesOf({ model, request_model = '' }: Call): string[] {
   return [model, request_model].flatMap((name) => name.split('/').map((_, i, parts) => parts.slice(i).join('/')))
 }
 
-/** What each policy call was given on the way. A reward of another call goes to the policy call that led to it. */
-function stepRewards(rollout: Rollout, picked: readonly Call[], steps: ReadonlyMap<string, StepReward>): StepReward[] {
+/** What each transition was given on the way. A reward of a call that cannot be trained goes to the one that led to it. */
+function stepRewards(
+  tree: SpanTree,
+  taken: readonly Call[],
+  picked: readonly Call[],
+  steps: ReadonlyMap<string, StepReward>,
+): StepReward[] {
   const given = picked.map((call) => steps.get(call.span_id) ?? NOTHING)
-  const own = new Set(picked)
-  const others = rollout.calls.filter((call) => steps.has(call.span_id) && !own.has(call))
+  const fit = new Set(picked)
+  const others = taken.filter((call) => steps.has(call.span_id) && !fit.has(call))
   if (others.length === 0) return given
-  const { tree, nodes } = place(rollout.tree, [...picked, ...others])
-  const last = lastBefore(causalityOf(tree), nodes.slice(0, picked.length))
+  const { tree: whole, nodes } = place(tree, [...picked, ...others])
+  const last = lastBefore(causalityOf(whole), nodes.slice(0, picked.length))
   const indexAt = new Map(picked.map((_, i) => [nodes[i]!, i]))
   for (const [i, { span_id }] of others.entries()) {
     const owner = indexAt.get(last[nodes[picked.length + i]!]!)

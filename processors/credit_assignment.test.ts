@@ -86,8 +86,8 @@ test.each([
 
 describe('with air before it', () => {
   /** Each of the first calls asks for one tool: a success, the same again, an error. */
-  const withTools = (over: Partial<Rollout> = {}) => {
-    const input = rollout({ calls: 4, reward: 1, ...over })
+  const withTools = () => {
+    const input = rollout({ calls: 4, reward: 1 })
     const tools = [
       ['{"q":1}', 'ok'],
       ['{"q": 1}', 'ok'],

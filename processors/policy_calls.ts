@@ -32,9 +32,9 @@ export default processor({
   create({ policies }, { count }) {
     return {
       process(rollout: Rollout): Rollout {
-        const { transitions, rejects } = selectPolicyCalls(rollout, policies)
-        for (const { reason } of rejects) count('leyden_rejected_calls', 1, { reason })
-        return { ...rollout, transitions, rejects }
+        const selected = selectPolicyCalls(rollout, policies)
+        for (const { reason } of selected.rejects) count('leyden_rejected_calls', 1, { reason })
+        return { ...rollout, ...selected }
       },
     }
   },
