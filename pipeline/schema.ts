@@ -18,7 +18,7 @@ export interface Field<T> {
   readonly fields?: Fields
   /** The field of each item of a list or each value of a map. */
   readonly items?: Field<any>
-  readonly type: 'text' | 'flag' | 'number' | 'choice' | 'duration' | 'list' | 'map' | 'group' | 'any'
+  readonly type: 'text' | 'flag' | 'number' | 'choice' | 'duration' | 'list' | 'map' | 'group'
   /** Returns undefined when the value does not fit; problems below it are reported with their own path. */
   read(value: unknown, path: readonly string[], problems: Problem[]): T | undefined
   /** What to do about a value that does not fit, where that can be told. */
