@@ -26,14 +26,11 @@ export interface Causality {
 export function causalityOf(tree: SpanTree): Causality {
   const { count, parent, start } = tree
   const { first, list } = listBranches(parent)
-  const forks: number[] = []
-  for (let queue = [count], next: number[] = []; queue.length > 0; queue = next, next = []) {
-    for (const fork of queue) {
-      forks.push(fork)
-      for (let i = first[fork]!; i < first[fork + 1]!; i++) {
-        const branch = list[i]!
-        if (branch !== fork && first[branch + 1]! > first[branch]!) next.push(branch)
-      }
+  const forks = [count]
+  for (const fork of forks) {
+    for (let i = first[fork]!; i < first[fork + 1]!; i++) {
+      const branch = list[i]!
+      if (branch !== fork && first[branch + 1]! > first[branch]!) forks.push(branch)
     }
   }
 

@@ -138,6 +138,7 @@ export interface Transition {
   readonly reward_parts: Readonly<Record<string, number>>
   readonly return: number | null
   readonly advantage: number | null
+  /** How much it counts in training: 0 in validation, and where AIR found that an outage hides what it was worth. */
   readonly weight: number | null
   readonly credit_method: string
   readonly flags: readonly string[]

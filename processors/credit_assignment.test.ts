@@ -31,6 +31,13 @@ test('every call gets the outcome, never a step reward in its place', () => {
   expect(assign(steps).transitions[0]).toMatchObject({ reward_outcome: 1, reward_intermediate: 0.1, credit_method: 'identical' })
 })
 
+test('calls that only log records tell of are ordered by their own times', () => {
+  const input = rollout({ calls: 3, reward: 1 })
+  const tree = { ...input.tree, count: 0, parent: new Int32Array(0), start: new Float64Array(0), end: new Float64Array(0) }
+  const spanless = each({ ...input, tree }, ({ call }) => ({ call: { ...call, node: -1 } }))
+  expect(returns(spanless, { method: 'discounted', gamma: 0.5 })).toEqual([0.25, 0.5, 1])
+})
+
 test('no reward is no return, never 0', () => {
   expect(returns(rollout({ reward: null }))).toEqual([null, null, null])
 })
