@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { END_EVENT } from '../data/assemble.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
-import { hintOf, hintOfItem, routeKey, splitKey } from '../data/routing.ts'
+import { hintOf, hintOfItem, placeOf, routeKey, splitKey } from '../data/routing.ts'
 import { endTime, isRoot, itemName, traceId } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
@@ -94,8 +94,7 @@ export default connector({
       for (const [key, indices] of byRollout(batch, hints)) {
         const rollout = open.get(key, now)
         for (const i of indices) {
-          const trace = traceId(batch, i)
-          if (trace) rollout.traces.add(trace)
+          rollout.traces.add(placeOf(traceId(batch, i), key))
           if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
           else if (itemName(batch, i) === END_EVENT) rollout.ended = ended = true
         }

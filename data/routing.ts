@@ -5,6 +5,9 @@ import { attribute, resource } from './scan.ts'
 import type { Attributes, Item, Value } from './span.ts'
 import type { Envelope, SpanBatch } from './span_batch.ts'
 
+/** Where an item without a trace is kept: a log record written outside of any span, in the place of its rollout. */
+export const placeOf = (traceId: string, hint: string): string => traceId || hint.replace('\u0000', '/')
+
 export type GroupBy = 'trace' | 'session'
 
 /** A rollout id and an attempt id as one string. Neither may hold a NUL. */

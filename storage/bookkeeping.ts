@@ -72,7 +72,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
           SELECT
             trace_id,
             multiIf(rollout_hint != '', rollout_hint, m.rollout_id != '', concat(m.rollout_id, '\\0', m.attempt_id), concat(trace_id, '\\0')) AS key,
-            uniqExact(span_id, if(signal = 'log', cityHash64(payload), 0)) AS items,
+            uniqExact(span_id, if(signal = 'log', cityHash64(payload, resource), 0)) AS items,
             groupUniqArrayIf(rollout_hint, rollout_hint != '') AS own_hints,
             min(received_at) AS first, max(received_at) AS last
           FROM spans LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id

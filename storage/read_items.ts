@@ -17,7 +17,7 @@ export async function readItems(client: ClickHouseClient, traceIds: readonly str
         SELECT signal = 'log', resource, scope, payload FROM spans
         WHERE tenant = '' AND trace_id IN {traces:Array(String)}
         ORDER BY start_time, trace_id, span_id, duration DESC, received_at
-        LIMIT 1 BY trace_id, span_id, if(signal = 'log', cityHash64(payload), 0)
+        LIMIT 1 BY trace_id, span_id, if(signal = 'log', cityHash64(payload, resource), 0)
         FORMAT RowBinary`,
       query_params: { traces: traceIds.slice(i, i + TOGETHER) },
     })

@@ -53,7 +53,7 @@ export const spansTtl = (ttl: number): string => `toDateTime(received_at) + toIn
 const spans = (ttl: number) => `
 CREATE TABLE IF NOT EXISTS spans (
   tenant LowCardinality(String) DEFAULT '',
-  trace_id String DEFAULT '',
+  trace_id String DEFAULT '' COMMENT 'of a log record written outside of a trace: rollout id, slash, attempt id',
   start_time DateTime64(9, 'UTC') DEFAULT 0,
   span_id String DEFAULT '',
   parent_span_id String DEFAULT '',
@@ -86,7 +86,7 @@ const spansUnique = `
 CREATE OR REPLACE VIEW spans_unique AS
 SELECT * FROM spans
 ORDER BY tenant, trace_id, span_id, duration DESC, received_at DESC
-LIMIT 1 BY tenant, trace_id, span_id, if(signal = 'log', cityHash64(payload), 0)`
+LIMIT 1 BY tenant, trace_id, span_id, if(signal = 'log', cityHash64(payload, resource), 0)`
 
 const rolloutMembers = `
 CREATE TABLE IF NOT EXISTS rollout_members (
@@ -232,8 +232,8 @@ CREATE TABLE IF NOT EXISTS credits (
   credit_version UInt32 DEFAULT 0,
   method LowCardinality(String) DEFAULT '',
   members UInt32 DEFAULT 0,
-  baseline Nullable(Float64) DEFAULT NULL,
-  effective_size Float64 DEFAULT 0,
+  baseline LowCardinality(String) DEFAULT '',
+  effective_size UInt32 DEFAULT 0 COMMENT 'members that had a part in the baseline',
   created_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = MergeTree
 ORDER BY (tenant, group_id, credit_version)

@@ -1,5 +1,6 @@
 // Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
 
+import { placeOf } from '../data/routing.ts'
 import { attribute, payload, resource, scope } from '../data/scan.ts'
 import { COLUMN, STRIDE, type SpanBatch } from '../data/span_batch.ts'
 import { putBytes, putString, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
@@ -27,7 +28,8 @@ export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, r
   const end = columns[at + COLUMN.end_time]!
   const name = columns[at + COLUMN.name]!
   putUInt8(rows, 0)
-  putHex(rows, body, columns[at + COLUMN.trace_id]!, 16)
+  if (columns[at + COLUMN.trace_id] === 0) putString(rows, placeOf('', hint))
+  else putHex(rows, body, columns[at + COLUMN.trace_id]!, 16)
   putTime(rows, body, start)
   putHex(rows, body, columns[at + COLUMN.span_id]!, 8)
   putHex(rows, body, columns[at + COLUMN.parent_span_id]!, 8)

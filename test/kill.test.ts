@@ -106,18 +106,22 @@ test('kill -9 under load loses no acknowledged span and doubles none, late ones 
     expect([...acknowledged].filter((id) => !stored.has(id))).toEqual([])
     expect([...stored].filter(([, n]) => n > 1)).toEqual([])
 
-    // Every finished rollout becomes two transitions of one revision that covers all its spans.
-    const uncovered = async () => {
-      const rows = await query<{ rollout_id: string; n: string; revisions: string }>(
-        `SELECT rollout_id, count() AS n, uniqExact(revision) AS revisions FROM transitions GROUP BY rollout_id`,
-      )
-      const seen = new Map(rows.map((row) => [row.rollout_id, row]))
-      return [...finished].filter((id) => seen.get(id)?.n !== '2' && Number(seen.get(id)?.n) !== 2)
+    // Every finished rollout is two transitions of one revision that covers everything stored for it.
+    const unsettled = async () => {
+      const rows = await query<{ id: string; transitions: number; revisions: number; covered: number; stored: number }>(`
+        SELECT splitByChar(char(0), rollout_hint)[1] AS id, toUInt32(count()) AS stored,
+               any(t.n) AS transitions, any(t.revisions) AS revisions, any(r.covered) AS covered
+        FROM spans_unique
+        LEFT JOIN (SELECT rollout_id, toUInt32(count()) AS n, toUInt32(uniqExact(revision)) AS revisions FROM transitions GROUP BY rollout_id) AS t
+          ON t.rollout_id = id
+        LEFT JOIN (SELECT rollout_id, toUInt32(argMax(spans, revision)) AS covered FROM rollouts GROUP BY rollout_id) AS r ON r.rollout_id = id
+        GROUP BY id`)
+      return rows.filter((row) => finished.has(row.id) && !(row.transitions === 2 && row.revisions === 1 && row.covered === row.stored))
     }
-    let missing = await uncovered()
+    let missing = await unsettled()
     for (let i = 0; missing.length && i < 100; i++) {
       await new Promise((resolve) => setTimeout(resolve, 100))
-      missing = await uncovered()
+      missing = await unsettled()
     }
     expect(missing).toEqual([])
   } finally {

@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import { conforms } from '../test/conformance.ts'
+import { startLeyden, type Leyden } from '../test/leyden.ts'
+import { chat, endOf, reward, spanIdOf, tool, traceIdOf, traces } from '../test/spans.ts'
+import rollouts from './rollouts.ts'
+
+conforms(rollouts)
+
+let leyden: Leyden
+beforeAll(async () => {
+  leyden = await startLeyden()
+})
+afterAll(() => leyden.remove())
+
+const send = async (...args: Parameters<typeof traces>) => expect((await leyden.post('traces', traces(...args))).status).toBe(200)
+const rolloutRow = async (rollout: string, sql = 'closed_by, complete, status, toUInt32(revision) AS revision, toUInt32(spans) AS spans') =>
+  (await leyden.rows(1, `SELECT ${sql} FROM rollouts FINAL WHERE rollout_id = '${rollout}'`))[0]
+
+test('a trace is a rollout of its own, closed when its root has ended and nothing came for root_grace', async () => {
+  await send('plain', [chat('p1', { parent: 'p0', at: 10 })])
+  await send('plain', [{ id: 'p0', at: 0, for: 100 }])
+  expect(await rolloutRow(traceIdOf('plain'))).toEqual({ closed_by: 'root', complete: true, status: 'succeeded', revision: 1, spans: 2 })
+})
+
+test('the end event closes at once and says how it ended', async () => {
+  await send('ended', [chat('e1')], { 'leyden.rollout.id': 'ended', 'leyden.task.id': 'sums', 'leyden.mode': 'val' })
+  await leyden.post('logs', endOf('ended', 'limit'))
+  expect(await rolloutRow('ended', 'closed_by, status, task_id, mode')).toEqual({
+    closed_by: 'end',
+    status: 'limit',
+    task_id: 'sums',
+    mode: 'val',
+  })
+})
+
+test('traces that carry one rollout id are one rollout, and each attempt is its own', async () => {
+  const ids = (attempt: string) => ({ 'agentlightning.rollout_id': 'many', 'agentlightning.attempt_id': attempt })
+  await send('many-1', [chat('m1')], ids('at-1'))
+  await send('many-2', [chat('m2', { at: 50 })], ids('at-1'))
+  await send('many-3', [chat('m3')], ids('at-2'))
+  const rows = await leyden.rows(
+    2,
+    `SELECT attempt_id, toUInt32(spans) AS spans FROM rollouts FINAL WHERE rollout_id = 'many' ORDER BY attempt_id`,
+  )
+  expect(rows).toEqual([
+    { attempt_id: 'at-1', spans: 2 },
+    { attempt_id: 'at-2', spans: 1 },
+  ])
+})
+
+test('spans without the id go where the rest of their trace goes, whichever came first', async () => {
+  await send('mixed', [chat('x1', { parent: 'x0', at: 10 })])
+  await send('mixed', [{ id: 'x0', at: 0, attributes: { 'leyden.rollout.id': 'mixed' } }])
+  await send('mixed', [chat('x2', { parent: 'x0', at: 20, answer: 'five' })])
+  expect(await rolloutRow('mixed', 'toUInt32(spans) AS spans, toUInt32(calls) AS calls')).toEqual({ spans: 3, calls: 2 })
+  expect(await leyden.query(`SELECT 1 FROM rollouts WHERE rollout_id = '${traceIdOf('mixed')}'`)).toEqual([])
+})
+
+test('late spans make a revision that takes the place of the first', async () => {
+  const ids = { 'leyden.rollout.id': 'late' }
+  await send('late', [{ id: 'l0', at: 0, for: 100 }, chat('l1', { parent: 'l0', at: 10 })], ids)
+  await leyden.rows(1, `SELECT 1 FROM transitions WHERE rollout_id = 'late'`)
+  await send('late', [chat('l2', { parent: 'l0', at: 30, answer: 'late' }), reward('l3', 1, { parent: 'l0', at: 60 })], ids)
+  const rows = await leyden.rows(
+    2,
+    `SELECT toUInt32(revision) AS revision, reward_outcome FROM transitions WHERE rollout_id = 'late' ORDER BY step`,
+  )
+  expect(rows).toEqual(Array(2).fill({ revision: 2, reward_outcome: 1 }))
+})
+
+test('a span that is sent again after a lost answer is stored twice and counted once', async () => {
+  for (let i = 0; i < 2; i++) await send('twice', [{ id: 't0', at: 0, for: 100 }, chat('t1', { parent: 't0', at: 10 })])
+  expect(await rolloutRow(traceIdOf('twice'), 'toUInt32(spans) AS spans')).toEqual({ spans: 2 })
+  expect(await leyden.query(`SELECT 1 FROM transitions WHERE trace_id = '${traceIdOf('twice')}'`)).toHaveLength(1)
+  expect(await leyden.query(`SELECT 1 FROM spans_unique WHERE span_id = '${spanIdOf('t1')}'`)).toHaveLength(1)
+})
+
+test('a group is credited the moment its last rollout ends', async () => {
+  for (const [name, value] of [
+    ['g-1', 1],
+    ['g-2', 0],
+  ] as const) {
+    const ids = { 'leyden.rollout.id': name, 'leyden.group.id': 'g', 'leyden.group.size': '2', 'leyden.task.id': 'sums' }
+    const spans = [chat(`${name}c`, { at: 10 }), tool(`${name}t`, { at: 20 }), chat(`${name}d`, { at: 30, answer: 'done' })]
+    await send(name, [...spans, reward(`${name}r`, value, { at: 50 })], ids)
+    await leyden.post('logs', endOf(name))
+  }
+  const rows = await leyden.rows<{ rollout_id: string; advantage: number }>(
+    4,
+    `SELECT rollout_id, advantage FROM transitions WHERE group_id = 'g' AND advantage IS NOT NULL ORDER BY rollout_id, step`,
+  )
+  expect(rows.map(({ advantage }) => Math.sign(advantage))).toEqual([1, 1, -1, -1])
+  expect(await leyden.query(`SELECT toUInt32(members) AS members FROM credits WHERE group_id = 'g'`)).toEqual([{ members: 2 }])
+})
