@@ -6,6 +6,7 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 import { trace } from '@opentelemetry/api'
@@ -17,6 +18,7 @@ import { flushSpans, OpenAI, stopTracing } from './tracing.ts'
 
 const QUESTION = 'How much is order 1042 in euros?'
 const SEEDS = [1, 2]
+const PATIENCE_MS = 10_000
 const CONFIG = process.argv[2] ?? 'config/pipeline.yaml'
 const LEYDEN = fileURLToPath(new URL('../../cli/leyden.js', import.meta.url))
 
@@ -33,7 +35,13 @@ for (const seed of SEEDS) rollouts.push(await rollout(seed))
 await stopTracing()
 model.close()
 
-show('sql', `SELECT rollout_id, step FROM transitions WHERE group_id = '${group}' ORDER BY rollout_id, step`)
+await credited()
+show(
+  'sql',
+  '--format=PrettyCompactMonoBlock',
+  `SELECT rollout_id, step, finish_reason, reward_outcome, round(return, 3) AS return, round(advantage, 3) AS advantage
+   FROM transitions WHERE group_id = '${group}' ORDER BY rollout_id, step`,
+)
 for (const id of rollouts) show('explain', id)
 
 /** One try of the task. These attributes are all that Leyden asks of an agent, and each of them may be left out. */
@@ -73,7 +81,20 @@ async function needLeyden({ hostname, port }: URL): Promise<void> {
   }
 }
 
-function show(command: string, argument: string): void {
-  console.log(`\n> leyden ${command} "${argument}"`)
-  spawnSync(process.execPath, [LEYDEN, command, '--config', CONFIG, argument], { stdio: 'inherit' })
+/** Advantages come when the last rollout of the group is committed; until then there is nothing to compare. */
+async function credited(): Promise<void> {
+  const question = `SELECT 1 FROM transitions WHERE group_id = '${group}' AND advantage IS NOT NULL LIMIT 1`
+  for (const deadline = Date.now() + PATIENCE_MS; Date.now() < deadline; await sleep(200)) {
+    if (leyden('sql', '--format=TabSeparated', question).stdout.toString()) return
+  }
+  console.error('no transitions yet: what does the log of Leyden say?')
+}
+
+function show(command: string, ...args: string[]): void {
+  console.log(`\n> leyden ${command} ${args.join(' ')}`)
+  process.stdout.write(leyden(command, ...args).stdout)
+}
+
+function leyden(command: string, ...args: string[]) {
+  return spawnSync(process.execPath, [LEYDEN, command, '--config', CONFIG, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
 }
