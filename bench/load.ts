@@ -107,7 +107,7 @@ const ROLLOUT_MARK = 'rollout!'
 const POLICY_CALL = 'chat policy/coder'
 
 function spanIds(): () => Buffer {
-  let minted = 0
+  let minted = 1 // an id of zeros is none
   return () => Buffer.concat([MARK, Buffer.from((minted++).toString(16).padStart(8, '0'), 'hex')])
 }
 
