@@ -19,6 +19,12 @@ export default extension({
     ttl: duration('How long raw spans are kept, counted from their arrival; 0s: for ever. Transitions are always kept.', {
       default: '720h',
     }),
+    settle_timeout: duration(
+      'How long after its last rollout a group that is still incomplete gets its advantages from the rollouts it has.',
+      {
+        default: '30s',
+      },
+    ),
   },
   check: ({ url }) => urlProblem(url).map((message) => ({ path: ['url'], message })),
 

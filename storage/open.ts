@@ -7,6 +7,7 @@ import type { Rollout } from '../data/rollout.ts'
 import { availability } from './availability.ts'
 import { bookkeeping } from './bookkeeping.ts'
 import { connect, type ConnectionOptions } from './connection.ts'
+import { creditJob } from './credit_job.ts'
 import { spanInserter } from './insert_spans.ts'
 import { applySchema } from './migrate.ts'
 import { readItems } from './read_items.ts'
@@ -30,6 +31,8 @@ import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
 export interface StorageOptions extends ConnectionOptions {
   /** How long raw spans are kept, in milliseconds; 0: for ever. */
   readonly ttl: number
+  /** How long a group that is not complete waits for more, in milliseconds. */
+  readonly settle_timeout: number
   /** Is told what keeps storage from working; null when nothing does. */
   readonly report: (problem: string | null) => void
 }
@@ -40,6 +43,7 @@ export const DEFAULTS: StorageOptions = {
   username: 'default',
   password: '',
   ttl: 30 * 24 * 3_600_000,
+  settle_timeout: 30_000,
   report: () => {},
 }
 
@@ -55,7 +59,7 @@ export interface OpenStorage extends Storage {
  * started or a server refuses; a server that is away is waited for, and until then calls reject as Unavailable.
  */
 export async function openStorage(options: Partial<StorageOptions> = {}): Promise<OpenStorage> {
-  const { ttl, report, ...connectionOptions } = { ...DEFAULTS, ...options }
+  const { ttl, settle_timeout, report, ...connectionOptions } = { ...DEFAULTS, ...options }
   const { client, makeDatabase, close: disconnect } = await connect(connectionOptions)
   const {
     run,
@@ -82,6 +86,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
 
   const spans = spanInserter((bytes, token) => insert('spans', SPAN_COLUMNS, bytes, token))
   const { members, tracesOf, lastRevisions, uncovered } = bookkeeping(client)
+  const credit = creditJob({ client, run, insert, settleTimeout: settle_timeout })
 
   /** Inserts what `put` writes, unless that is nothing. The same revisions are the same block, however often they are sent. */
   async function insertRows(table: string, columns: string, rollouts: readonly Rollout[], put: (rows: Rows, rollout: Rollout) => void) {
@@ -106,10 +111,12 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     const now = Date.now()
     await insertRows('rollout_members', MEMBER_COLUMNS, rollouts, (rows, rollout) => putMembers(rows, rollout, now))
     await insertRows('rollouts', ROLLOUT_COLUMNS, rollouts, (rows, rollout) => putRollout(rows, rollout, now))
+    credit.committed(rollouts)
   }
 
   async function close(): Promise<void> {
     await spans.close()
+    await credit.close()
     giveUp()
     await disconnect()
   }
@@ -125,7 +132,11 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     members: (traceIds) => run(() => members(traceIds)),
     tracesOf: (rollouts) => run(() => tracesOf(rollouts)),
     lastRevisions: (rollouts) => run(() => lastRevisions(rollouts)),
-    uncovered: () => run(uncovered),
+    // Whoever asks what to resume is the process that assembles, and credit is resumed with it.
+    async uncovered() {
+      await credit.resume()
+      return run(uncovered)
+    },
     writeRevision,
     commit,
     close,

@@ -233,7 +233,7 @@ CREATE TABLE IF NOT EXISTS credits (
   method LowCardinality(String) DEFAULT '',
   members UInt32 DEFAULT 0,
   baseline LowCardinality(String) DEFAULT '',
-  effective_size UInt32 DEFAULT 0 COMMENT 'members that had a part in the baseline',
+  effective_size Float64 DEFAULT 0 COMMENT 'members that had a part in the baseline',
   created_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = MergeTree
 ORDER BY (tenant, group_id, credit_version)
