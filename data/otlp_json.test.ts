@@ -13,7 +13,7 @@ const attributesOf = (attributes: object[]) => readItem(scan('traces', fromJson(
 test.each([
   [{ name: 42 }, 'resourceSpans[0].scopeSpans[0].spans[0].name: must be a string (got 42)'],
   [{ kind: 'CLIENT' }, 'resourceSpans[0].scopeSpans[0].spans[0].kind: must be an integer, enum names are not allowed (got "CLIENT")'],
-  [{ events: {} }, 'resourceSpans[0].scopeSpans[0].spans[0].events: must be an array (got {})'],
+  [{ events: {} }, 'resourceSpans[0].scopeSpans[0].spans[0].events: must be an array (got an object)'],
   [{ flags: -1 }, 'resourceSpans[0].scopeSpans[0].spans[0].flags: must be an integer from 0 to 4294967295 (got -1)'],
   [
     { startTimeUnixNano: '1e9' },

@@ -1,6 +1,7 @@
 // OTLP as JSON, both ways, driven by the tables of otlp_messages.ts. The rules that differ from
 // ordinary proto3 JSON: ids are hex, enums are integers only, names are lowerCamelCase only.
 
+import { MAX_DEPTH } from './check.ts'
 import {
   ExportLogsServiceRequest,
   ExportTraceServiceRequest,
@@ -18,7 +19,6 @@ import {
   int32,
   int64,
   Malformed,
-  MAX_DEPTH,
   open,
   prependBytes,
   prependDouble,
@@ -220,8 +220,13 @@ function hex(value: unknown, path: Path): Buffer {
 }
 const NOT_HEX = Buffer.of(0)
 
-const wrong = (path: Path, expected: string, value: unknown) =>
-  new Malformed(`must be ${expected} (got ${JSON.stringify(value).slice(0, 80)})`, inWords(path))
+const wrong = (path: Path, expected: string, value: unknown) => new Malformed(`must be ${expected} (got ${shown(value)})`, inWords(path))
+
+/** Lists and objects may be of any depth, so they are not written out. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return 'an array'
+  return typeof value === 'object' && value !== null ? 'an object' : JSON.stringify(value).slice(0, 80)
+}
 
 const inWords = (path: Path) => path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`)).join('').slice(1) // prettier-ignore
 

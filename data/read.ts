@@ -4,7 +4,7 @@
 
 import type { Attributes, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
 import { payload, REMOTE_PARENT, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
-import { fixed, int32, int64, open, skip, tag, varint, type Cursor } from './wire.ts'
+import { fixed, int32, int64, open, skip, tag, text, varint, type Cursor } from './wire.ts'
 
 /** Item i of a batch, whole. */
 export function readItem(batch: SpanBatch, i: number): Span | LogRecord {
@@ -16,9 +16,13 @@ export function readItem(batch: SpanBatch, i: number): Span | LogRecord {
 export function attribute(batch: SpanBatch, i: number, key: string): Value | undefined {
   const { body, keys, slots } = batch
   const slot = slots[i * keys.length + keys.indexOf(key)]
-  if (!slot) return undefined
-  const c = { bytes: body, pos: slot }
-  return readKeyValue(c, open(c, body.length)).value
+  return slot ? attributeAt(body, slot) : undefined
+}
+
+/** The value of the KeyValue whose length prefix stands at `slot`. */
+export function attributeAt(bytes: Buffer, slot: number): Value {
+  const c = { bytes, pos: slot }
+  return readKeyValue(c, open(c, bytes.length)).value
 }
 
 /** A span from its own bytes, those of its Resource and those of its InstrumentationScope. */
@@ -41,56 +45,27 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
   let status_message = ''
   while (c.pos < end) {
     const field = tag(c, end)
-    switch (field) {
-      case 10:
-        trace_id = id(c, end, 16)
-        break
-      case 18:
-        span_id = id(c, end, 8)
-        break
-      case 34:
-        parent_span_id = id(c, end, 8)
-        break
-      case 42:
-        name = text(c, end)
-        break
-      case 48:
-        kind = int32(c, end)
-        break
-      case 57:
-        start_time = nanoseconds(c, end)
-        break
-      case 65:
-        end_time = nanoseconds(c, end)
-        break
-      case 74:
-        addAttribute(attributes, c, open(c, end))
-        break
-      case 80:
-        dropped_attributes = int32(c, end) >>> 0
-        break
-      case 90:
-        events.push(readEvent(c, open(c, end)))
-        break
-      case 106:
-        links.push(readLink(c, open(c, end)))
-        break
-      case 133:
-        remote_parent = (c.bytes.readUInt32LE(fixed(c, 4, end)) & REMOTE_PARENT) === REMOTE_PARENT
-        break
-      case 122: {
-        const statusEnd = open(c, end)
-        while (c.pos < statusEnd) {
-          const part = tag(c, statusEnd)
-          if (part === 18) status_message = text(c, statusEnd)
-          else if (part === 24) status = int32(c, statusEnd)
-          else skip(c, part, statusEnd)
-        }
-        break
+    if (field === 10) trace_id = id(c, end, 16)
+    else if (field === 18) span_id = id(c, end, 8)
+    else if (field === 34) parent_span_id = id(c, end, 8)
+    else if (field === 42) name = text(c, end)
+    else if (field === 48) kind = int32(c, end)
+    else if (field === 57) start_time = nanoseconds(c, end)
+    else if (field === 65) end_time = nanoseconds(c, end)
+    else if (field === 74) addAttribute(attributes, c, open(c, end))
+    else if (field === 80) dropped_attributes = int32(c, end) >>> 0
+    else if (field === 90) events.push(readEvent(c, open(c, end)))
+    else if (field === 106) links.push(readLink(c, open(c, end)))
+    else if (field === 133) remote_parent = (payload.readUInt32LE(fixed(c, 4, end)) & REMOTE_PARENT) === REMOTE_PARENT
+    else if (field === 122) {
+      const statusEnd = open(c, end)
+      while (c.pos < statusEnd) {
+        const part = tag(c, statusEnd)
+        if (part === 18) status_message = text(c, statusEnd)
+        else if (part === 24) status = int32(c, statusEnd)
+        else skip(c, part, statusEnd)
       }
-      default:
-        skip(c, field, end)
-    }
+    } else skip(c, field, end)
   }
   return {
     signal: 'span',
@@ -128,37 +103,16 @@ export function readLog(payload: Buffer, resource: Envelope | Buffer, scope: Env
   let dropped_attributes = 0
   while (c.pos < end) {
     const field = tag(c, end)
-    switch (field) {
-      case 9:
-        time = nanoseconds(c, end)
-        break
-      case 16:
-        severity = int32(c, end)
-        break
-      case 42:
-        body = readValue(c, open(c, end), body)
-        break
-      case 50:
-        addAttribute(attributes, c, open(c, end))
-        break
-      case 56:
-        dropped_attributes = int32(c, end) >>> 0
-        break
-      case 74:
-        trace_id = id(c, end, 16)
-        break
-      case 82:
-        span_id = id(c, end, 8)
-        break
-      case 89:
-        observed = nanoseconds(c, end)
-        break
-      case 98:
-        event_name = text(c, end)
-        break
-      default:
-        skip(c, field, end)
-    }
+    if (field === 9) time = nanoseconds(c, end)
+    else if (field === 16) severity = int32(c, end)
+    else if (field === 42) body = readValue(c, open(c, end), body)
+    else if (field === 50) addAttribute(attributes, c, open(c, end))
+    else if (field === 56) dropped_attributes = int32(c, end) >>> 0
+    else if (field === 74) trace_id = id(c, end, 16)
+    else if (field === 82) span_id = id(c, end, 8)
+    else if (field === 89) observed = nanoseconds(c, end)
+    else if (field === 98) event_name = text(c, end)
+    else skip(c, field, end)
   }
   const named = attributes['event.name']
   return {
@@ -256,40 +210,25 @@ function readValue(c: Cursor, end: number, before: Value = null): Value {
   let value = before
   while (c.pos < end) {
     const field = tag(c, end)
-    switch (field) {
-      case 10:
-        value = text(c, end)
-        break
-      case 16:
-        value = varint(c, end) !== 0
-        break
-      case 24:
-        value = int64(c, end)
-        break
-      case 33:
-        value = c.bytes.readDoubleLE(fixed(c, 8, end))
-        break
-      case 42:
-        value = readList(c, open(c, end), Array.isArray(value) ? value : [])
-        break
-      case 50:
-        value = readMap(c, open(c, end), isMap(value) ? value : {})
-        break
-      case 58: {
-        const bytesEnd = open(c, end)
-        value = new Uint8Array(c.bytes.subarray(c.pos, bytesEnd))
-        c.pos = bytesEnd
-        break
-      }
-      default:
-        skip(c, field, end)
-    }
+    if (field === 10) value = text(c, end)
+    else if (field === 16) value = varint(c, end) !== 0
+    else if (field === 24) value = int64(c, end)
+    else if (field === 33) value = c.bytes.readDoubleLE(fixed(c, 8, end))
+    else if (field === 42) value = readList(c, open(c, end), Array.isArray(value) ? (value as Value[]) : [])
+    else if (field === 50) value = readMap(c, open(c, end), isMap(value) ? value : emptyAttributes())
+    else if (field === 58) value = readBytes(c, open(c, end))
+    else skip(c, field, end)
   }
   return value
 }
 
-function readList(c: Cursor, end: number, before: readonly Value[]): Value[] {
-  const list = [...before]
+function readBytes(c: Cursor, end: number): Uint8Array {
+  const bytes = new Uint8Array(c.bytes.subarray(c.pos, end))
+  c.pos = end
+  return bytes
+}
+
+function readList(c: Cursor, end: number, list: Value[]): Value[] {
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 10) list.push(readValue(c, open(c, end)))
@@ -298,8 +237,7 @@ function readList(c: Cursor, end: number, before: readonly Value[]): Value[] {
   return list
 }
 
-function readMap(c: Cursor, end: number, before: Attributes): Attributes {
-  const map = Object.assign(emptyAttributes(), before)
+function readMap(c: Cursor, end: number, map: Mutable): Attributes {
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 10) addAttribute(map, c, open(c, end))
@@ -308,7 +246,7 @@ function readMap(c: Cursor, end: number, before: Attributes): Attributes {
   return map
 }
 
-const isMap = (value: Value): value is Attributes =>
+const isMap = (value: Value): value is Mutable =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 
 /** Lower-case hex; '' for an id that is empty, all zero or of another length. */
@@ -319,13 +257,6 @@ function id(c: Cursor, end: number, size: number): string {
   if (idEnd - start !== size) return ''
   const hex = c.bytes.toString('hex', start, idEnd)
   return /[1-9a-f]/.test(hex) ? hex : ''
-}
-
-function text(c: Cursor, end: number): string {
-  const textEnd = open(c, end)
-  const start = c.pos
-  c.pos = textEnd
-  return c.bytes.toString('utf8', start, textEnd)
 }
 
 const nanoseconds = (c: Cursor, end: number): bigint => c.bytes.readBigUInt64LE(fixed(c, 8, end))

@@ -3,9 +3,11 @@
 
 import { isUtf8 } from 'node:buffer'
 
-import { readEnvelope } from './read.ts'
+import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
+import { findKey, keyTable, type KeyTable } from './key_table.ts'
+import { attributeAt, readEnvelope } from './read.ts'
 import { COLUMN, STRIDE, type Envelope, type SpanBatch } from './span_batch.ts'
-import { fixed, int32, Malformed, MAX_DEPTH, open, skip, tag, type Cursor } from './wire.ts'
+import { fixed, int32, Malformed, open, skip, tag, text, type Cursor } from './wire.ts'
 
 export { Malformed } from './wire.ts'
 export { attribute, readItem, readLog, readSpan } from './read.ts'
@@ -48,7 +50,8 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
   const s: Scan = {
     c: { bytes: body, pos: 0 },
     signal,
-    keys: keyTable(keys),
+    keys,
+    table: compiled(keys),
     columns: scratchColumns,
     slots: scratchSlots,
     count: 0,
@@ -72,7 +75,8 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
 interface Scan {
   readonly c: Cursor
   readonly signal: 'traces' | 'logs'
-  readonly keys: KeyTable
+  readonly keys: readonly string[]
+  readonly table: KeyTable
   columns: Int32Array
   slots: Int32Array
   count: number
@@ -87,16 +91,16 @@ interface Scan {
 function resourceItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
-  let own: Buffer | null = null
+  const parts: Buffer[] = []
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) own = joined(own, submessage(c, end, RESOURCE))
+    if (field === 10) parts.push(part(c, end, RESOURCE, parts.length))
     else if (field === 18) scopeItems(s, open(c, end))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.resources.push(readEnvelope('resource', own ?? NOTHING, schemaUrl))
+  if (s.count > before) s.resources.push(readEnvelope('resource', joined(parts), schemaUrl))
 }
 
 /** ScopeSpans or ScopeLogs. */
@@ -104,76 +108,49 @@ function scopeItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
   const readItem = s.signal === 'traces' ? span : logRecord
-  let own: Buffer | null = null
+  const parts: Buffer[] = []
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 18) readItem(s, open(c, end))
-    else if (field === 10) own = joined(own, submessage(c, end, SCOPE))
+    else if (field === 10) parts.push(part(c, end, SCOPE, parts.length))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.scopes.push(readEnvelope('scope', own ?? NOTHING, schemaUrl))
+  if (s.count > before) s.scopes.push(readEnvelope('scope', joined(parts), schemaUrl))
 }
 
 function span(s: Scan, end: number): void {
   const { c } = s
   const at = newItem(s, end)
   const { columns } = s
-  let problem = ''
   let parent = 0
   while (c.pos < end) {
     const field = tag(c, end)
-    switch (field) {
-      case 74:
-        attributeField(s, end)
-        break
-      case 10:
-        columns[at + COLUMN.trace_id] = id(c, end, 16)
-        break
-      case 18:
-        columns[at + COLUMN.span_id] = id(c, end, 8)
-        break
-      case 34:
-        parent = id(c, end, 8)
-        break
-      case 42:
-        name(c, end, columns, at)
-        break
-      case 48:
-        columns[at + COLUMN.kind] = int32(c, end)
-        break
-      case 57:
-        columns[at + COLUMN.start_time] = fixed(c, 8, end)
-        break
-      case 65:
-        columns[at + COLUMN.end_time] = fixed(c, 8, end)
-        break
-      case 122:
-        status(c, open(c, end), columns, at)
-        break
-      case 133: {
-        const flags = fixed(c, 4, end)
-        columns[at + COLUMN.flags] = c.bytes.readUInt32LE(flags)
-        break
-      }
-      case 90:
-        walk(s, open(c, end), EVENT, 0)
-        break
-      case 106:
-        walk(s, open(c, end), LINK, 0)
-        break
-      default:
-        skip(c, field, end)
-    }
+    if (field === 74) attributeField(s, end)
+    else if (field === 10) columns[at + COLUMN.trace_id] = id(c, end, 16)
+    else if (field === 18) columns[at + COLUMN.span_id] = id(c, end, 8)
+    else if (field === 34) parent = id(c, end, 8)
+    else if (field === 42) name(c, end, columns, at)
+    else if (field === 48) columns[at + COLUMN.kind] = int32(c, end)
+    else if (field === 57) columns[at + COLUMN.start_time] = fixed(c, 8, end)
+    else if (field === 65) columns[at + COLUMN.end_time] = fixed(c, 8, end)
+    else if (field === 90) nested(s, end, EVENT)
+    else if (field === 106) nested(s, end, LINK)
+    else if (field === 122) status(c, open(c, end), columns, at)
+    else if (field === 133) columns[at + COLUMN.flags] = c.bytes.readUInt32LE(fixed(c, 4, end))
+    else skip(c, field, end)
   }
-  if (columns[at + COLUMN.trace_id]! <= 0) problem = 'trace_id must be 16 bytes (32 hex digits in JSON), not all zero'
-  else if (columns[at + COLUMN.span_id]! <= 0) problem = 'span_id must be 8 bytes (16 hex digits in JSON), not all zero'
-  else if (parent === WRONG) problem = 'parent_span_id must be 8 bytes (16 hex digits in JSON), or empty'
-  else columns[at + COLUMN.parent_span_id] = Math.max(parent, 0)
-  accept(s, at, problem)
+  if (columns[at + COLUMN.trace_id]! <= 0) reject(s, at, 'trace_id must be 16 bytes (32 hex digits in JSON), not all zero')
+  else if (columns[at + COLUMN.span_id]! <= 0) reject(s, at, 'span_id must be 8 bytes (16 hex digits in JSON), not all zero')
+  else if (parent === WRONG) reject(s, at, 'parent_span_id must be 8 bytes (16 hex digits in JSON), or empty')
+  else {
+    columns[at + COLUMN.parent_span_id] = parent
+    accept(s, at)
+  }
 }
 
+/** Its ids may be absent, and wrong ones count as absent: it is then outside every trace. */
 function logRecord(s: Scan, end: number): void {
   const { c } = s
   const at = newItem(s, end)
@@ -181,80 +158,43 @@ function logRecord(s: Scan, end: number): void {
   let observed = 0
   while (c.pos < end) {
     const field = tag(c, end)
-    switch (field) {
-      case 50:
-        attributeField(s, end)
-        break
-      case 42:
-        walk(s, open(c, end), ANY_VALUE, 0)
-        break
-      case 9:
-        columns[at + COLUMN.start_time] = fixed(c, 8, end)
-        break
-      case 89:
-        observed = fixed(c, 8, end)
-        break
-      case 74:
-        columns[at + COLUMN.trace_id] = Math.max(id(c, end, 16), 0)
-        break
-      case 82:
-        columns[at + COLUMN.span_id] = Math.max(id(c, end, 8), 0)
-        break
-      case 98:
-        name(c, end, columns, at)
-        break
-      default:
-        skip(c, field, end)
-    }
+    if (field === 50) attributeField(s, end)
+    else if (field === 42) nested(s, end, ANY_VALUE)
+    else if (field === 9) columns[at + COLUMN.start_time] = fixed(c, 8, end)
+    else if (field === 89) observed = fixed(c, 8, end)
+    else if (field === 74) columns[at + COLUMN.trace_id] = Math.max(id(c, end, 16), 0)
+    else if (field === 82) columns[at + COLUMN.span_id] = Math.max(id(c, end, 8), 0)
+    else if (field === 98) name(c, end, columns, at)
+    else skip(c, field, end)
   }
   const time = columns[at + COLUMN.start_time]!
   if (time === 0 || isZero(c.bytes, time, 8)) columns[at + COLUMN.start_time] = observed
-  if (columns[at + COLUMN.name_length] === 0) eventName(s, at)
-  accept(s, at, '')
+  if (columns[at + COLUMN.name_length] === 0) olderEventName(s, at)
+  accept(s, at)
 }
 
-/** Older SDKs send the event's name as an attribute. Of several values in it the last counts, and only text is a name. */
-function eventName(s: Scan, at: number): void {
-  const slot = s.keys.eventName < 0 ? 0 : s.slots[s.count * s.keys.size + s.keys.eventName]!
+/** SDKs before `event_name` send the name as an attribute. Equal bytes are the name, wherever they stand first. */
+function olderEventName(s: Scan, at: number): void {
+  const key = s.keys.indexOf('event.name')
+  const slot = key < 0 ? 0 : s.slots[s.count * s.keys.length + key]!
   if (slot === 0) return
-  const { columns } = s
   const { bytes } = s.c
-  const c: Cursor = { bytes, pos: slot }
-  const end = open(c, bytes.length)
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field !== VALUE) {
-      skip(c, field, end)
-      continue
-    }
-    const valueEnd = open(c, end)
-    while (c.pos < valueEnd) {
-      const member = tag(c, valueEnd)
-      if (member === TEXT_VALUE) name(c, valueEnd, columns, at)
-      else {
-        skip(c, member, valueEnd)
-        if (OTHER_VALUES.includes(member)) columns[at + COLUMN.name_length] = 0
-      }
-    }
-  }
-  const start = columns[at + COLUMN.name]!
-  if (!isText(bytes, start, start + columns[at + COLUMN.name_length]!)) columns[at + COLUMN.name_length] = 0
+  const value = attributeAt(bytes, slot)
+  const found = typeof value === 'string' ? bytes.subarray(slot, s.columns[at + COLUMN.end]).indexOf(value) : -1
+  if (found < 0) return
+  s.columns[at + COLUMN.name] = slot + found
+  s.columns[at + COLUMN.name_length] = Buffer.byteLength(value as string)
 }
-
-const VALUE = 18
-const TEXT_VALUE = 10
-/** Tags of the members of an AnyValue that are not text. */
-const OTHER_VALUES = [16, 24, 33, 42, 50, 58]
 
 /** Makes room for one more item and returns where its columns begin. */
 function newItem(s: Scan, end: number): number {
   if (s.count + s.rejected.length === MAX_ITEMS) throw new Malformed(`more than ${MAX_ITEMS} items in one request`)
   const at = s.count * STRIDE
-  const slot = s.count * s.keys.size
+  const slot = s.count * s.keys.length
   if (at + STRIDE > s.columns.length) s.columns = twice(s.columns)
-  while (slot + s.keys.size > s.slots.length) s.slots = twice(s.slots)
+  while (slot + s.keys.length > s.slots.length) s.slots = twice(s.slots)
   s.columns.fill(0, at, at + STRIDE)
-  s.slots.fill(0, slot, slot + s.keys.size)
+  s.slots.fill(0, slot, slot + s.keys.length)
   s.columns[at + COLUMN.start] = s.c.pos
   s.columns[at + COLUMN.end] = end
   // Pushed only if an item of theirs is accepted: a body of empty envelopes must cost nothing.
@@ -264,29 +204,34 @@ function newItem(s: Scan, end: number): number {
   return at
 }
 
-function accept(s: Scan, at: number, problem: string): void {
-  const { bytes } = s.c
+function accept(s: Scan, at: number): void {
   const start = s.columns[at + COLUMN.name]!
-  const end = start + s.columns[at + COLUMN.name_length]!
-  if (problem === '' && s.tooDeep) problem = `a value is nested deeper than ${MAX_DEPTH} messages`
+  if (s.tooDeep) reject(s, at, `a value is nested deeper than ${MAX_DEPTH} messages`)
   // Attribute values are repaired when they are read; the name goes to a column as it is.
-  else if (problem === '' && !isText(bytes, start, end)) problem = 'the name is not UTF-8'
-  if (problem === '') {
-    s.count++
-    return
-  }
-  const number = s.count + s.rejected.length + 1
-  const item = s.signal === 'traces' ? 'span' : 'log record'
-  s.rejected.push(s.rejected.length < NAMED ? { reason: `${item} ${number} (${named(bytes, start, end)}): ${problem}` } : unnamed(problem))
+  else if (!isText(s.c.bytes, start, start + s.columns[at + COLUMN.name_length]!)) reject(s, at, 'the name is not UTF-8')
+  else s.count++
 }
 
-const named = (bytes: Buffer, start: number, end: number) => JSON.stringify(bytes.toString('utf8', start, Math.min(end, start + 80)))
+function reject({ rejected, signal, count, columns, c }: Scan, at: number, problem: string): void {
+  if (rejected.length >= NAMED) {
+    rejected.push(unnamed(problem))
+    return
+  }
+  const item = signal === 'traces' ? 'span' : 'log record'
+  const start = columns[at + COLUMN.name]!
+  const name = c.bytes.toString('utf8', start, start + Math.min(columns[at + COLUMN.name_length]!, 80))
+  rejected.push({ reason: `${item} ${count + rejected.length + 1} (${JSON.stringify(name)}): ${problem}` })
+}
 
 const reasons = new Map<string, Rejected>()
 function unnamed(problem: string): Rejected {
   const known = reasons.get(problem) ?? { reason: problem }
   reasons.set(problem, known)
   return known
+}
+
+function nested(s: Scan, end: number, shape: Shape): void {
+  if (!check(s.c, open(s.c, end), shape)) s.tooDeep = true
 }
 
 /** One KeyValue of the item; remembered when its key is one of those looked for. A later one of the same key counts. */
@@ -303,11 +248,11 @@ function attributeField(s: Scan, end: number): void {
       key = c.pos
       keyLength = keyEnd - key
       c.pos = keyEnd
-    } else if (field === 18) walk(s, open(c, valueEnd), ANY_VALUE, 0)
+    } else if (field === 18) nested(s, valueEnd, ANY_VALUE)
     else skip(c, field, valueEnd)
   }
-  const found = find(s.keys, c.bytes, key, keyLength)
-  if (found >= 0) s.slots[s.count * s.keys.size + found] = slot
+  const found = findKey(s.table, c.bytes, key, keyLength)
+  if (found >= 0) s.slots[s.count * s.keys.length + found] = slot
 }
 
 function status(c: Cursor, end: number, columns: Int32Array, at: number): void {
@@ -346,121 +291,27 @@ function isText(bytes: Buffer, start: number, end: number): boolean {
   return true
 }
 
-function text(c: Cursor, end: number): string {
-  const textEnd = open(c, end)
-  const start = c.pos
-  c.pos = textEnd
-  return c.bytes.toString('utf8', start, textEnd)
-}
+/** Nobody sends a resource in more than one part; protobuf allows any number. */
+const MAX_PARTS = 100
 
-const NOTHING = Buffer.alloc(0)
+/** The bytes of a resource or scope, or of one part of it, checked. */
+function part(c: Cursor, end: number, shape: Shape, before: number): Buffer {
+  const partEnd = open(c, end)
+  const start = c.pos
+  if (before === MAX_PARTS) throw new Malformed(`a resource or scope in more than ${MAX_PARTS} parts at byte ${start}`)
+  if (!check(c, partEnd, shape)) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${partEnd}`)
+  return c.bytes.subarray(start, partEnd)
+}
 
 /** A message sent in parts is their concatenation: that is how protobuf merges. */
-const joined = (first: Buffer | null, next: Buffer) => (first === null ? next : Buffer.concat([first, next]))
-
-/** The bytes of a resource or scope, checked. */
-function submessage(c: Cursor, end: number, shape: Shape): Buffer {
-  const valueEnd = open(c, end)
-  const start = c.pos
-  const s = { c, tooDeep: false }
-  walk(s, valueEnd, shape, 0)
-  if (s.tooDeep) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${valueEnd}`)
-  return c.bytes.subarray(start, valueEnd)
-}
-
-/** The message fields of a message, by tag. All other fields are checked by being skipped. */
-type Shape = (Shape | undefined)[]
-
-const ANY_VALUE: Shape = []
-const KEY_VALUE: Shape = []
-const ARRAY: Shape = []
-const KEY_VALUE_LIST: Shape = []
-KEY_VALUE[18] = ANY_VALUE
-ANY_VALUE[42] = ARRAY
-ANY_VALUE[50] = KEY_VALUE_LIST
-ARRAY[10] = ANY_VALUE
-KEY_VALUE_LIST[10] = KEY_VALUE
-const EVENT: Shape = []
-EVENT[26] = KEY_VALUE
-const LINK: Shape = []
-LINK[34] = KEY_VALUE
-const SCOPE: Shape = []
-SCOPE[26] = KEY_VALUE
-const RESOURCE: Shape = []
-RESOURCE[10] = KEY_VALUE
-RESOURCE[26] = [] // EntityRef
-
-/** Checks a message down to its last value. */
-function walk(s: { readonly c: Cursor; tooDeep: boolean }, end: number, shape: Shape, depth: number): void {
-  const { c } = s
-  if (depth > MAX_DEPTH) {
-    s.tooDeep = true
-    c.pos = end
-    return
-  }
-  while (c.pos < end) {
-    if (shape === ARRAY && integerItem(c, end)) continue
-    const field = tag(c, end)
-    const inner = field < 128 ? shape[field] : undefined
-    if (inner === undefined) skip(c, field, end)
-    else walk(s, open(c, end), inner, depth + 1)
-  }
-}
-
-/** Token ids: one integer an item, a thousand items a span. Passes over such an item, or leaves any other alone. */
-function integerItem(c: Cursor, end: number): boolean {
-  const { bytes, pos } = c
-  const length = bytes[pos + 1]! // of the AnyValue: a tag and a varint
-  const itemEnd = pos + 2 + length
-  if (bytes[pos] !== 10 || bytes[pos + 2] !== 24 || length < 2 || length > 11 || itemEnd > end) return false
-  let last = pos + 3
-  while (last < itemEnd && bytes[last]! >= 128) last++
-  if (last !== itemEnd - 1) return false
-  c.pos = itemEnd
-  return true
-}
-
-/** The keys looked for, hashed by length and two of their bytes. */
-interface KeyTable {
-  readonly size: number
-  readonly bytes: readonly Buffer[]
-  /** First key of each hash, and the next of the same hash; -1 for none. */
-  readonly first: Int16Array
-  readonly next: Int16Array
-  /** Where `event.name` is among the keys, or -1. */
-  readonly eventName: number
-}
+const joined = (parts: readonly Buffer[]) => (parts.length === 1 ? parts[0]! : Buffer.concat(parts))
 
 const tables = new WeakMap<readonly string[], KeyTable>()
 
-function keyTable(keys: readonly string[]): KeyTable {
-  const known = tables.get(keys)
-  if (known) return known
-  const bytes = keys.map((key) => Buffer.from(key))
-  const first = new Int16Array(256).fill(-1)
-  const next = new Int16Array(keys.length).fill(-1)
-  bytes.forEach((key, i) => {
-    const h = hash(key, 0, key.length)
-    next[i] = first[h]!
-    first[h] = i
-  })
-  const table = { size: keys.length, bytes, first, next, eventName: keys.indexOf('event.name') }
+function compiled(keys: readonly string[]): KeyTable {
+  const table = tables.get(keys) ?? keyTable(keys)
   tables.set(keys, table)
   return table
-}
-
-const hash = (bytes: Buffer, start: number, length: number) =>
-  length === 0 ? 0 : (length * 7 + bytes[start + length - 1]! * 31 + bytes[start + (length >> 1)]! * 17) & 255
-
-function find({ first, next, bytes: keys }: KeyTable, bytes: Buffer, start: number, length: number): number {
-  for (let i = first[hash(bytes, start, length)]!; i >= 0; i = next[i]!) {
-    const key = keys[i]!
-    if (key.length !== length) continue
-    let at = length - 1
-    while (at >= 0 && bytes[start + at] === key[at]) at--
-    if (at < 0) return i
-  }
-  return -1
 }
 
 // Columns are filled here and copied out at their true size. Scans do not overlap.

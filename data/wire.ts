@@ -1,4 +1,4 @@
-// The protobuf wire format: reading within bounds, and writing. What the bytes mean is said by
+// The protobuf wire format: reading within bounds, and writing. What the bytes mean is known to
 // scan.ts, read.ts and otlp_messages.ts.
 
 /** Bytes or JSON that are not what they claim to be. The message says where. */
@@ -18,11 +18,8 @@ export interface Cursor {
   pos: number
 }
 
-/**
- * Messages within messages (a level of key-values takes three, a level of a list two). Deeper
- * ones are refused: recursion needs a bound, and nobody means it.
- */
-export const MAX_DEPTH = 200
+/** Groups within groups. */
+const MAX_GROUPS = 100
 
 /** A varint as a double: one beyond 2^53 is inexact, and still too big for anything that is a length. */
 export function varint(c: Cursor, end: number): number {
@@ -93,6 +90,14 @@ export function skip(c: Cursor, fieldTag: number, end: number, depth = 0): void 
   }
 }
 
+/** A string. What is not UTF-8 in it becomes U+FFFD. */
+export function text(c: Cursor, end: number): string {
+  const textEnd = open(c, end)
+  const start = c.pos
+  c.pos = textEnd
+  return c.bytes.toString('utf8', start, textEnd)
+}
+
 /** Returns the offset of a fixed-size field and passes over it. */
 export function fixed(c: Cursor, size: 4 | 8, end: number): number {
   advance(c, size, end)
@@ -105,7 +110,7 @@ function advance(c: Cursor, size: number, end: number): void {
 }
 
 function skipGroup(c: Cursor, field: number, end: number, depth: number): void {
-  if (depth === MAX_DEPTH) throw new Malformed(`groups nested deeper than ${MAX_DEPTH} at byte ${c.pos}`)
+  if (depth === MAX_GROUPS) throw new Malformed(`groups nested deeper than ${MAX_GROUPS} at byte ${c.pos}`)
   for (;;) {
     const inner = tag(c, end)
     if ((inner & 7) !== 4) skip(c, inner, end, depth + 1)
