@@ -3,6 +3,7 @@ import http from 'node:http'
 import { createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 
+import * as grpc from '@grpc/grpc-js'
 import { SpanStatusCode } from '@opentelemetry/api'
 import { OTLPTraceExporter as GrpcExporter } from '@opentelemetry/exporter-trace-otlp-grpc'
 import { OTLPTraceExporter as HttpExporter } from '@opentelemetry/exporter-trace-otlp-http'
@@ -10,6 +11,7 @@ import { OTLPTraceExporter as ProtoExporter } from '@opentelemetry/exporter-trac
 import { tracing } from '@opentelemetry/sdk-node'
 import { afterEach, expect, test } from 'vitest'
 
+import { fromJson } from '../data/otlp_json.ts'
 import { readItem } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import type { Outputs, Receiver } from '../pipeline/component.ts'
@@ -125,37 +127,66 @@ test('a signal that no pipeline takes is not offered', async () => {
   expect(errors[0]?.message).toContain('UNIMPLEMENTED')
 })
 
-test('a request in flight is answered before the receiver has shut down, and later ones are not', async () => {
-  let release = () => {}
-  const stored = new Promise<void>((resolve) => (release = resolve))
-  let arrived = () => {}
-  const waiting = new Promise<void>((resolve) => (arrived = resolve))
-  const { receiver, http: endpoint } = await start({
+test.each(['grpc', 'http'] as const)('a %s request in flight is answered before the receiver has shut down', async (protocol) => {
+  const arrived = deferred()
+  const stored = deferred()
+  const started = await start({
     next: {
       traces: () => {
-        arrived()
-        return stored
+        arrived.resolve()
+        return stored.promise
       },
     },
   })
+  const client = protocol === 'grpc' ? grpcClient(started.grpc) : httpClient(started.http)
+  const answer = client.send()
+  await arrived.promise
+  const order: string[] = []
+  const down = started.receiver.shutdown!().then(() => order.push('down'))
+  order.push('stored')
+  stored.resolve()
+  expect(await answer).toBe('success')
+  await down // although the client keeps its connection
+  expect(order).toEqual(['stored', 'down'])
+  await expect(client.send()).rejects.toThrow()
+  client.close()
+})
+
+interface Client {
+  send(): Promise<string>
+  close(): void
+}
+
+function httpClient(endpoint: string): Client {
   const agent = new http.Agent({ keepAlive: true })
   const [host, port] = endpoint.split(':')
-  const request = http.request({ host, port, agent, method: 'POST', path: '/v1/traces', headers: { 'content-type': 'application/json' } })
-  request.end(traces(IDS))
-  const answered = once(request, 'response') as Promise<[http.IncomingMessage]>
-  await waiting
-  const order: string[] = []
-  const down = receiver.shutdown!().then(() => order.push('down'))
-  order.push('stored')
-  release()
-  const [response] = await answered
-  expect(response.statusCode).toBe(200)
-  response.resume()
-  await down
-  expect(order).toEqual(['stored', 'down'])
-  await expect(post(endpoint, '/v1/traces', traces(IDS))).rejects.toThrow()
-  agent.destroy()
-})
+  const options = { host, port, agent, method: 'POST', path: '/v1/traces', headers: { 'content-type': 'application/json' } }
+  async function send(): Promise<string> {
+    const request = http.request(options).end(traces(IDS))
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    response.resume()
+    return response.statusCode === 200 ? 'success' : String(response.statusCode)
+  }
+  return { send, close: () => agent.destroy() }
+}
+
+function grpcClient(endpoint: string): Client {
+  const client = new grpc.Client(endpoint, grpc.credentials.createInsecure())
+  const path = '/opentelemetry.proto.collector.trace.v1.TraceService/Export'
+  const asIs = (bytes: Buffer) => bytes
+  const body = fromJson('traces', JSON.parse(traces(IDS)))
+  const send = () =>
+    new Promise<string>((resolve, reject) => {
+      client.makeUnaryRequest(path, asIs, asIs, body, (error) => (error ? reject(error) : resolve('success')))
+    })
+  return { send, close: () => client.close() }
+}
+
+function deferred() {
+  let resolve = () => {}
+  const promise = new Promise<void>((done) => (resolve = done))
+  return { promise, resolve }
+}
 
 test.each(['grpc', 'http'])('a port in use by another program is told with the option to change: %s', async (protocol) => {
   const other = createServer().listen(0, '127.0.0.1')
