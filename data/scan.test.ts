@@ -37,6 +37,19 @@ describe.each(SIGNALS)('random %s', (signal) => {
     expect(accepted).toBeGreaterThan(600)
   })
 
+  test('leave a batch whose body holds what was accepted and nothing else', () => {
+    const random = seeded(3)
+    let partial = 0
+    for (let i = 0; i < 600; i++) {
+      const { batch, rejected } = scan(signal, randomRequest(random, signal))
+      if (batch.count === 0 || rejected.length === 0) continue
+      const again = scan(signal, batch.body)
+      expect([again.rejected, itemsOf(again.batch)]).toEqual([[], itemsOf(batch)])
+      partial++
+    }
+    if (signal === 'traces') expect(partial).toBeGreaterThan(20)
+  })
+
   test('are accepted exactly when protobufjs accepts them, with some bytes damaged', () => {
     const random = seeded(2)
     const verdicts = { accepted: 0, refused: 0 }

@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer'
 import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
 import { findKey, keyTable, type KeyTable } from './key_table.ts'
 import { attributeAt, readEnvelope } from './read.ts'
+import { requestOf } from './request.ts'
 import { COLUMN, STRIDE, type Envelope, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, Malformed, open, skip, tag, text, type Cursor } from './wire.ts'
 
@@ -45,7 +46,10 @@ export interface Rejected {
   readonly reason: string
 }
 
-/** Reads an export request. Throws Malformed when the bytes are no such request; `body` is kept, not copied. */
+/**
+ * Reads an export request. Throws Malformed when the bytes are no such request. `body` is kept, not copied, unless some of
+ * its items are rejected: the batch's own body then is without them, so that whoever passes it on passes on the batch.
+ */
 export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly string[] = ROUTING_KEYS): Scanned {
   const s: Scan = {
     c: { bytes: body, pos: 0 },
@@ -69,7 +73,9 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
   const { count, resources, scopes, rejected } = s
   const columns = s.columns.slice(0, count * STRIDE)
   const slots = s.slots.slice(0, count * keys.length)
-  return { batch: { signal, body, count, columns, slots, keys, resources, scopes }, rejected }
+  const batch = { signal, body, count, columns, slots, keys, resources, scopes }
+  if (rejected.length === 0 || count === 0) return { batch, rejected }
+  return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
 }
 
 interface Scan {
