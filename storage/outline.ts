@@ -1,6 +1,7 @@
 // A rollout's outline: where its calls, tools and rewards stand in the span tree and what they were,
 // enough to credit it again when a score comes after its spans have expired.
 
+import { toolKey } from '../credit/air.ts'
 import type { Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
 
@@ -13,16 +14,20 @@ export interface Outline {
   readonly tools: readonly {
     node: number
     name: string
-    arguments: string
+    /** What makes two tool calls the same one. */
+    key: string
+    inferred: boolean
     requested_by: string
     air_class: Tool['air_class'] | null
     judged: boolean
   }[]
-  readonly rewards: readonly { node: number; reward_id: string; source: string; values: Readonly<Record<string, number>> }[]
+  /** Most that AIR gives, as a share of the reward range. */
+  readonly air_weight: number
+  readonly rewards: readonly { node: number; target: number; reward_id: string; source: string; values: Readonly<Record<string, number>> }[]
 }
 
-export function outline({ tree, calls, tools, rewards, transitions }: Rollout): Outline {
-  const places = [...calls, ...tools, ...rewards].map(({ node }) => node)
+export function outline({ tree, calls, tools, rewards, transitions, air_weight = 0 }: Rollout): Outline {
+  const places = [...calls, ...tools, ...rewards].map(({ node }) => node).concat(rewards.map(({ target_node = -1 }) => target_node))
   const kept = withAncestors(tree, places)
   const index = new Map(kept.map((node, i) => [node, i]))
   const at = (node: number) => index.get(node) ?? -1
@@ -45,13 +50,16 @@ export function outline({ tree, calls, tools, rewards, transitions }: Rollout): 
     tools: tools.map((tool) => ({
       node: at(tool.node),
       name: tool.name ?? '',
-      arguments: tool.arguments ?? '',
+      key: toolKey(tool),
+      inferred: tool.inferred,
       requested_by: tool.requested_by,
       air_class: tool.air_class ?? null,
       judged: tool.judged,
     })),
-    rewards: rewards.map(({ node, reward_id, source, dimensions }) => ({
+    air_weight,
+    rewards: rewards.map(({ node, target_node = -1, reward_id, source, dimensions }) => ({
       node: at(node),
+      target: at(target_node),
       reward_id,
       source,
       values: Object.fromEntries(dimensions.flatMap(({ name, value }) => (value === null ? [] : [[name, value]]))),

@@ -190,9 +190,27 @@ SELECT * FROM (${liveRevisions}) AS live
 INNER JOIN (SELECT * FROM transition_rows) AS written USING (tenant, rollout_id, attempt_id, revision)
 SETTINGS query_plan_join_swap_table = 'true'`
 
+// A chain is found by walking from each step back to where it begins; chains do not branch. Along it,
+// prompts are what came before, the completion, and what is new; tokens likewise, but that where a
+// prompt was tokenized otherwise than the response was sampled, only the common prefix counts.
 const transitionsFull = `
 CREATE OR REPLACE VIEW transitions_full AS
-SELECT * FROM transitions WHERE has({rollouts:Array(String)}, rollout_id)`
+SELECT * EXCEPT (chain, turns) REPLACE (
+  concat('[', arrayStringConcat(arrayFilter(part -> part != '', arrayFlatten(arrayMap(
+    (turn, i) -> [substring(turn.1, 2, length(turn.1) - 2), if(i < length(turns), turn.2, '')],
+    turns, arrayEnumerate(turns)))), ','), ']') AS prompt_messages,
+  arrayConcat(arraySlice(arrayFold(
+    (before, turn) -> arrayConcat(arraySlice(before, 1, turn.3), turn.4, turn.5),
+    arrayPopBack(turns), CAST([], 'Array(UInt32)')), 1, prefix_length), prompt_token_ids) AS prompt_token_ids)
+FROM (
+  SELECT *, groupArray(tuple(prompt_messages, completion, prefix_length, prompt_token_ids, response_token_ids)) OVER (
+    PARTITION BY tenant, rollout_id, attempt_id, chain ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS turns
+  FROM (
+    SELECT * EXCEPT links, arrayFold((at, link) -> if(link.1 = at AND link.2 >= 0, link.2, at), arrayReverse(links), toInt32(step)) AS chain
+    FROM (
+      SELECT *, groupArray(tuple(toInt32(step), parent_step)) OVER (
+        PARTITION BY tenant, rollout_id, attempt_id ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS links
+      FROM transitions WHERE rollout_id IN {rollouts:Array(String)})))`
 
 const rewards = `
 CREATE TABLE IF NOT EXISTS rewards (
