@@ -37,13 +37,15 @@ import {
   type Writer,
 } from './wire.ts'
 
+type Json = Record<string, unknown>
+
 /** An export request as protobuf. Throws Malformed, naming the place, where the document is none. */
 export function fromJson(signal: 'traces' | 'logs', document: unknown): Buffer {
   return encode(signal === 'traces' ? ExportTraceServiceRequest : ExportLogsServiceRequest, document)
 }
 
 /** The items of a batch as an export request, grouped as they came. */
-export function toJson(batch: SpanBatch): Record<string, unknown> {
+export function toJson(batch: SpanBatch): Json {
   const [item, scopeItems, resourceItems, items] =
     batch.signal === 'traces' ? [Span, 'scopeSpans', 'resourceSpans', 'spans'] : [LogRecord, 'scopeLogs', 'resourceLogs', 'logRecords']
   const resources: Record<string, any>[] = []
@@ -140,16 +142,16 @@ function writeList(w: Writer, field: Field, list: readonly unknown[], path: Path
 }
 
 function writeField(w: Writer, { number, type }: Field, value: unknown, path: Path, depth: number): void {
-  if (typeof type === 'string') {
-    writeScalar(w, type, value, path)
-    prependVarint(w, number * 8 + WIRE_TYPE[type])
-    return
+  if (typeof type === 'string') writeScalar(w, type, value, path)
+  else {
+    const before = size(w)
+    if (depth < CUT) writeMessage(w, type, value, path, depth + 1)
+    prependVarint(w, size(w) - before)
   }
-  const before = size(w)
-  if (depth < CUT) writeMessage(w, type, value, path, depth + 1)
-  prependVarint(w, size(w) - before)
-  prependVarint(w, number * 8 + LENGTH)
+  prependVarint(w, tagOf(number, type))
 }
+
+const tagOf = (number: number, type: Scalar | Message) => number * 8 + (typeof type === 'string' ? WIRE_TYPE[type] : LENGTH)
 
 const LENGTH = 2
 const WIRE_TYPE: Readonly<Record<Scalar, number>> = {
@@ -228,33 +230,36 @@ function shown(value: unknown): string {
   return typeof value === 'object' && value !== null ? 'an object' : JSON.stringify(value).slice(0, 80)
 }
 
-const inWords = (path: Path) => path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`)).join('').slice(1) // prettier-ignore
+const inWords = (path: Path) =>
+  path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
+    .join('')
+    .slice(1)
 
 /** Any message of otlp_messages.ts in its JSON form. `bytes` may lack fields and have others, but must be protobuf. */
-export function decode(message: Message, bytes: Buffer): Record<string, unknown> {
+export function decode(message: Message, bytes: Buffer): Json {
   return readMessage({ bytes, pos: 0 }, bytes.length, message, {})
 }
 
-function readMessage(c: Cursor, end: number, message: Message, into: Record<string, unknown>): Record<string, unknown> {
+/** Into what an earlier part of the same message said. */
+function readMessage(c: Cursor, end: number, { fields, oneof }: Message, into: Json): Json {
   while (c.pos < end) {
     const fieldTag = tag(c, end)
-    const field = message.fields.find((f) => f.number === fieldTag >>> 3)
-    const scalar = typeof field?.type === 'string'
-    if (!field || (fieldTag & 7) !== (scalar ? WIRE_TYPE[field.type as Scalar] : LENGTH)) {
+    const field = fields.find(({ number, type }) => tagOf(number, type) === fieldTag)
+    if (!field) {
       skip(c, fieldTag, end)
       continue
     }
-    const before = into[field.name]
-    if (message.oneof) for (const name of Object.keys(into)) if (name !== field.name) delete into[name]
-    if (scalar)
-      into[field.name] = field.repeated
-        ? append(before, readScalar(c, end, field.type as Scalar))
-        : readScalar(c, end, field.type as Scalar)
-    else if (field.repeated) into[field.name] = append(before, readMessage(c, open(c, end), field.type as Message, {}))
-    else into[field.name] = readMessage(c, open(c, end), field.type as Message, (before as Record<string, unknown> | undefined) ?? {})
+    const { name, type, repeated } = field
+    const before = into[name]
+    if (oneof) for (const other of Object.keys(into)) delete into[other]
+    into[name] = repeated ? append(before, readField(c, end, type, {})) : readField(c, end, type, (before ?? {}) as Json)
   }
   return into
 }
+
+const readField = (c: Cursor, end: number, type: Scalar | Message, before: Json): unknown =>
+  typeof type === 'string' ? readScalar(c, end, type) : readMessage(c, open(c, end), type, before)
 
 const append = (list: unknown, item: unknown): unknown[] => {
   if (!Array.isArray(list)) return [item]

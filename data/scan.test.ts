@@ -27,20 +27,20 @@ describe.each(SIGNALS)('random %s', (signal) => {
   test('are read as protobufjs reads them, however they are written', () => {
     const random = seeded(1)
     let accepted = 0
-    for (let i = 0; i < 600; i++) {
+    for (let i = 0; i < 400; i++) {
       const body = randomRequest(random, signal)
       const expected = reference(signal, body)
       const { batch, rejected } = scan(signal, body)
       expect([itemsOf(batch), rejected.length]).toEqual([expected.accepted, expected.rejected])
       accepted += batch.count
     }
-    expect(accepted).toBeGreaterThan(600)
+    expect(accepted).toBeGreaterThan(400)
   })
 
   test('leave a batch whose body holds what was accepted and nothing else', () => {
     const random = seeded(3)
     let partial = 0
-    for (let i = 0; i < 600; i++) {
+    for (let i = 0; i < 400; i++) {
       const { batch, rejected } = scan(signal, randomRequest(random, signal))
       if (batch.count === 0 || rejected.length === 0) continue
       const again = scan(signal, batch.body)
@@ -53,7 +53,7 @@ describe.each(SIGNALS)('random %s', (signal) => {
   test('are accepted exactly when protobufjs accepts them, with some bytes damaged', () => {
     const random = seeded(2)
     const verdicts = { accepted: 0, refused: 0 }
-    for (let i = 0; i < 1_500; i++) {
+    for (let i = 0; i < 1_000; i++) {
       const body = damaged(random, randomRequest(random, signal))
       const expected = attempt(() => reference(signal, body))
       const got = attempt(() => scan(signal, body))
@@ -68,7 +68,7 @@ describe.each(SIGNALS)('random %s', (signal) => {
       expect([itemsOf(got.batch), got.rejected.length], body.toString('hex')).toEqual([expected.accepted, expected.rejected])
       verdicts.accepted++
     }
-    expect(Math.min(verdicts.accepted, verdicts.refused)).toBeGreaterThan(200)
+    expect(Math.min(verdicts.accepted, verdicts.refused)).toBeGreaterThan(150)
   })
 
   test('have columns and slots that say what the whole item says', () => {

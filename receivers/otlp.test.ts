@@ -14,7 +14,7 @@ import { afterEach, expect, test } from 'vitest'
 import { fromJson } from '../data/otlp_json.ts'
 import { readItem } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import type { Outputs, Receiver } from '../pipeline/component.ts'
+import { Refused, type Outputs, type Receiver } from '../pipeline/component.ts'
 import { conforms, configure, problems, testContext, type TestContext } from '../test/conformance.ts'
 import otlp from './otlp.ts'
 
@@ -114,6 +114,20 @@ test('a body over the limit is refused, packed or not', async () => {
   expect((await post(http, '/v1/traces', large)).status).toBe(413)
   expect((await post(http, '/v1/traces', gzipSync(large), { 'content-encoding': 'gzip' })).status).toBe(413)
   expect((await post(http, '/v1/traces', traces(IDS))).status).toBe(200)
+})
+
+test('a fault behind the receiver is logged and leaves the data with the client; back-pressure only does the latter', async () => {
+  const faults = [new TypeError('x is undefined'), new Refused('the queue is full', 2_500)]
+  const { http, context } = await start({ next: { traces: () => Promise.reject(faults.shift()!) } })
+  const answers = [await post(http, '/v1/traces', traces(IDS)), await post(http, '/v1/traces', traces(IDS))]
+  expect(answers.map((answer) => [answer.status, answer.headers.get('retry-after')])).toEqual([
+    [503, null],
+    [503, '3'],
+  ])
+  expect(context.lines.map(({ text }) => text).filter((text) => text.startsWith('warn'))).toEqual([
+    'warn The pipeline failed to take a request',
+  ])
+  expect(context.counts).toMatchObject({ receiver_accepted_spans: 0, receiver_refused_spans: 2 })
 })
 
 test('a signal that no pipeline takes is not offered', async () => {

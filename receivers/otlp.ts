@@ -3,7 +3,7 @@
 
 import { fromJson, parseJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
-import { receiver, type Context, type Outputs } from '../pipeline/component.ts'
+import { receiver, Refused, type Context, type Outputs } from '../pipeline/component.ts'
 import { checkEndpoint, parseEndpoint, type Address } from '../pipeline/listen.ts'
 import { serveGrpc } from '../pipeline/otlp_grpc.ts'
 import { serveHttp } from '../pipeline/otlp_http.ts'
@@ -67,7 +67,8 @@ export default receiver({
     return problems
   },
 
-  create({ protocols: { grpc, http } }, { id, log, count }) {
+  create({ protocols: { grpc, http } }, context) {
+    const { id, log } = context
     const servers: { stop(): Promise<void> }[] = []
 
     async function shutdown(): Promise<void> {
@@ -87,12 +88,12 @@ export default receiver({
         try {
           if (grpc) {
             const maxMessageBytes = grpc.max_recv_msg_size_mib * MIB
-            await serve('grpc', grpc.endpoint, (bind) => serveGrpc({ ...bind, maxMessageBytes, signals }, taking(next, 'grpc', count)))
+            await serve('grpc', grpc.endpoint, (bind) => serveGrpc({ ...bind, maxMessageBytes, signals }, taking(next, 'grpc', context)))
           }
           if (http) {
             const paths = new Map(signals.map((signal) => [absolute(http[`${signal}_url_path`]), signal]))
             const maxBodyBytes = http.max_request_body_size
-            await serve('http', http.endpoint, (bind) => serveHttp({ ...bind, maxBodyBytes, paths }, taking(next, 'http', count)))
+            await serve('http', http.endpoint, (bind) => serveHttp({ ...bind, maxBodyBytes, paths }, taking(next, 'http', context)))
           }
         } catch (error) {
           await shutdown()
@@ -111,7 +112,7 @@ type Bind = { readonly address: Address; readonly option: string }
 type Server = { readonly port: number; stop(): Promise<void> }
 
 /** What happens to a request, whatever it came by. Received is accepted plus refused, exactly. */
-function taking(next: Outputs, transport: 'grpc' | 'http', count: Context['count']): Take {
+function taking(next: Outputs, transport: 'grpc' | 'http', { log, count }: Context): Take {
   return async (signal, encoding, read) => {
     const items = signal === 'traces' ? 'spans' : 'log_records'
     let accepted = 0
@@ -127,6 +128,10 @@ function taking(next: Outputs, transport: 'grpc' | 'http', count: Context['count
       accepted = batch.count
       outcome = 'success'
       return rejected
+    } catch (error) {
+      // Back-pressure and bad requests are everyday; anything else is a fault behind us, and the client may not tell.
+      if (outcome === 'refused' && !(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
+      throw error
     } finally {
       count(`receiver_accepted_${items}`, accepted, { transport })
       count(`receiver_refused_${items}`, refused, { transport })
