@@ -1,0 +1,352 @@
+// One client's connection: which frames are legal when (RFC 9113), flow control, limits, and how it ends.
+
+import type { Duplex } from 'node:stream'
+
+import { createCalls, type Call, type Service } from './calls.ts'
+import {
+  CODE,
+  ConnectionError,
+  createFrameReader,
+  DEFAULT_WINDOW,
+  FLAG,
+  frame,
+  goAway,
+  illegal,
+  MAX_WINDOW,
+  OUR_MAX_FRAME,
+  PREFACE,
+  readSettings,
+  rstStream,
+  SETTING,
+  settingsFrame,
+  TYPE,
+  windowUpdate,
+  type Code,
+} from './frames.ts'
+import type { Limit } from './grpc.ts'
+import { createHeaderBlocks } from './header_blocks.ts'
+import { createHpackDecoder } from './hpack.ts'
+import { createOutput } from './output.ts'
+
+export interface Connection {
+  /** Takes what the client sent, in any pieces. The bytes are not kept. */
+  receive(piece: Buffer): void
+  calls(): number
+  /** To be called a few times a second: ends what takes too long. */
+  sweep(now: number): void
+  /** Lets the client send more, if it was held back. */
+  letSend(): void
+  /** Takes no more calls and ends when those in flight are answered. */
+  drain(): void
+}
+
+/** What a client may have on its way to us. A message may be larger; more window comes while it is read. */
+const WINDOW = 16 << 20
+/** Window is given back in pieces of this size. */
+const WINDOW_STEP = 1 << 20
+/** Headers may be so much larger than the limit, as they come, that their call is refused politely and the connection lives on. */
+const BLOCK_EXCESS = 4
+/** Streams reset by the client or for its mistakes (CVE-2023-44487), and frames that do nothing. */
+const RESETS = { atOnce: 1_000, perSecond: 100 }
+const IDLE_FRAMES = { atOnce: 10_000, perSecond: 1_000 }
+/** How long a client gets to read why its connection ends, and to send what it sent before it knew that we drain. */
+const LINGER_MS = 1_000
+const DRAIN_PING = Buffer.from('draining')
+const ALIVE_PING = Buffer.from('alive...')
+const HTTP1 = /^[A-Z]{3,7} /
+const NO_HTTP1 = Buffer.from(
+  'HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nThis port speaks gRPC, over HTTP/2 only.\n',
+)
+
+export function createConnection(socket: Duplex, service: Service): Connection {
+  const { limits } = service
+  const opened = performance.now()
+  const streams = new Map<number, Call>()
+  const output = createOutput(socket, (to) => calls.drop(to as Call))
+  const calls = createCalls(service, output, streams, reset, onRemoved)
+  const maxBlock = BLOCK_EXCESS * limits.maxHeaderBytes
+  const blocks = createHeaderBlocks(maxBlock, onBlock, () => service.limited('header_bytes'))
+  const hpack = createHpackDecoder(limits.maxHeaderBytes)
+  const read = createFrameReader({ dataStart, data: onData, dataEnd, frame: onFrame }, maxBlock)
+  const mayReset = createAllowance(RESETS)
+  const mayIdle = createAllowance(IDLE_FRAMES)
+
+  let phase: 'preface' | 'settings' | 'open' | 'draining' | 'drained' | 'closed' = 'preface'
+  let greeted = 0
+  /** When the client was last heard, when it last had a call, when it was pinged since, when its connection began to end. */
+  let heard = opened
+  let busy = opened
+  let pinged: number | undefined
+  let ended = opened
+  let lastId = 0
+  /** What the client may still send, and what it has sent and was not yet allowed to send again. */
+  let window = WINDOW
+  let owed = 0
+  /** The call that the present DATA frame belongs to. */
+  let current: Call | undefined
+
+  socket.on('error', () => {}) // 'close' follows
+  socket.on('close', () => {
+    phase = 'closed'
+    for (const call of streams.values()) calls.drop(call)
+  })
+
+  /** Whatever a client does, and whatever we do wrong, costs no more than its connection. */
+  function guarded(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      const known = error instanceof ConnectionError
+      if (!known) service.onError(error)
+      end(goAway(lastId, known ? error.code : CODE.internalError, known ? error.message : ''))
+      for (const call of streams.values()) calls.drop(call)
+    }
+  }
+
+  function receive(piece: Buffer): void {
+    if (phase === 'closed') return
+    heard = performance.now()
+    pinged = undefined
+    read(phase === 'preface' ? greet(piece) : piece)
+    letSend()
+  }
+
+  /** Returns what follows the preface, once that is complete. */
+  function greet(piece: Buffer): Buffer {
+    const size = Math.min(piece.length, PREFACE.length - greeted)
+    if (PREFACE.compare(piece, 0, size, greeted, greeted + size) !== 0) {
+      if (greeted > 0 || !HTTP1.test(piece.toString('latin1', 0, 8))) throw illegal('this is not HTTP/2')
+      end(NO_HTTP1)
+      return piece.subarray(piece.length)
+    }
+    greeted += size
+    if (greeted === PREFACE.length) {
+      phase = 'settings'
+      output.write(settingsFrame(ourSettings()))
+      output.write(windowUpdate(0, WINDOW - DEFAULT_WINDOW))
+    }
+    return piece.subarray(size)
+  }
+
+  function ourSettings(): [number, number][] {
+    return [
+      [SETTING.maxConcurrentStreams, limits.maxConcurrentStreams],
+      // A whole message fits, so that no stream needs more window, and none can exceed it without exceeding its message.
+      [SETTING.initialWindowSize, Math.min(Math.max(limits.maxMessageBytes + 5, DEFAULT_WINDOW), MAX_WINDOW)],
+      [SETTING.maxFrameSize, OUR_MAX_FRAME],
+      [SETTING.maxHeaderListSize, limits.maxHeaderBytes],
+    ]
+  }
+
+  function dataStart(id: number, length: number): void {
+    blocks.check(TYPE.data, id)
+    // Of a stream that we have reset, or that was refused, there may be more to come: it is passed over.
+    if (isIdle(id)) throw illegal(`DATA on stream ${id}`)
+    window -= length
+    owed += length
+    if (window < 0) throw new ConnectionError(CODE.flowControlError, 'more DATA than the window allows')
+    current = streams.get(id)
+    if (current && current.stage !== 'receiving') cancel(id, CODE.streamClosed)
+  }
+
+  function onData(bytes: Buffer, start: number, end: number): void {
+    if (current && !calls.data(current, bytes, start, end)) current = undefined
+  }
+
+  function dataEnd(id: number, length: number, padding: number, endStream: boolean): void {
+    if (length === padding && !endStream) spendIdle()
+    if (current && endStream) calls.end(current, heard)
+    else if (current && padding > 0) output.write(windowUpdate(id, padding))
+    current = undefined
+  }
+
+  function onFrame(type: number, flags: number, id: number, payload: Buffer): void {
+    blocks.check(type, id)
+    if (phase === 'settings' && type !== TYPE.settings) throw illegal('the first frame must be SETTINGS')
+    switch (type) {
+      case TYPE.headers:
+        return blocks.headers(flags, id, payload)
+      case TYPE.continuation:
+        return blocks.continuation(flags, id, payload)
+      case TYPE.rstStream:
+        sized(payload, 4)
+        if (isIdle(id)) throw illegal(`RST_STREAM of stream ${id}`)
+        spendReset()
+        return drop(id)
+      case TYPE.windowUpdate:
+        sized(payload, 4)
+        return onWindowUpdate(id, payload.readUInt32BE() & MAX_WINDOW)
+      case TYPE.priority:
+        sized(payload, 5)
+        if (id === 0) throw illegal('PRIORITY of no stream')
+        return spendIdle()
+      case TYPE.pushPromise:
+        throw illegal('a client cannot push')
+    }
+    if (id !== 0) throw illegal(`a frame of type ${type} on a stream`)
+    if (type === TYPE.settings) onSettings(flags, payload)
+    else if (type === TYPE.ping) onPing(flags, payload)
+    // A client that says GOAWAY opens no more streams, and closes when it has its answers.
+  }
+
+  function onBlock(id: number, endStream: boolean, block: Buffer): void {
+    const fields = hpack.decode(block) // of ignored streams as well: the table must follow
+    const call = streams.get(id)
+    if (call?.stage === 'receiving') {
+      if (endStream && fields?.every(({ name, legal }) => legal && !name.startsWith(':'))) calls.end(call, heard)
+      else cancel(id, CODE.protocolError)
+      return
+    }
+    if (id <= lastId) throw new ConnectionError(CODE.streamClosed, `HEADERS on stream ${id}, which has ended`)
+    lastId = id
+    if (phase === 'drained') return // the client was told, and will try elsewhere
+    if (streams.size < limits.maxConcurrentStreams) return calls.open(id, fields, endStream, heard)
+    service.limited('concurrent_streams')
+    reset(id, CODE.refusedStream)
+  }
+
+  function onSettings(flags: number, payload: Buffer): void {
+    if (flags & FLAG.ack) return sized(payload, 0)
+    spendIdle()
+    if (phase === 'settings') phase = 'open'
+    output.resume(readSettings(payload))
+    output.write(frame(TYPE.settings, FLAG.ack, 0))
+  }
+
+  function onPing(flags: number, payload: Buffer): void {
+    sized(payload, 8)
+    if (!(flags & FLAG.ack)) output.write(frame(TYPE.ping, FLAG.ack, 0, payload))
+    else if (phase === 'draining' && payload.equals(DRAIN_PING)) stopTaking()
+  }
+
+  function onWindowUpdate(id: number, bytes: number): void {
+    if (id === 0) {
+      if (bytes === 0) throw illegal('WINDOW_UPDATE of nothing')
+      if (!output.grow(bytes)) throw new ConnectionError(CODE.flowControlError, 'a window of more than 2^31-1')
+      return
+    }
+    if (isIdle(id)) throw illegal(`WINDOW_UPDATE of stream ${id}`)
+    const call = streams.get(id)
+    if (!call) return
+    call.credit += bytes
+    if (bytes === 0) cancel(id, CODE.protocolError)
+    else if (call.credit > MAX_WINDOW) cancel(id, CODE.flowControlError)
+    else output.resume()
+  }
+
+  function isIdle(id: number): boolean {
+    return id > lastId || id % 2 === 0
+  }
+
+  function sized(payload: Buffer, size: number): void {
+    if (payload.length !== size) throw new ConnectionError(CODE.frameSizeError, `a frame of ${payload.length} bytes instead of ${size}`)
+  }
+
+  function drop(id: number): void {
+    const call = streams.get(id)
+    if (call) calls.drop(call)
+  }
+
+  /** Ends a stream for a mistake of the client's. */
+  function cancel(id: number, code: Code): void {
+    current = undefined
+    drop(id)
+    reset(id, code)
+  }
+
+  function reset(id: number, code: Code): void {
+    output.write(rstStream(id, code))
+    spendReset()
+  }
+
+  function spendReset(): void {
+    if (!mayReset(heard)) throw hit('resets', 'too many streams reset')
+  }
+
+  function spendIdle(): void {
+    if (!mayIdle(heard)) throw hit('idle_frames', 'too many frames that do nothing')
+  }
+
+  function hit(limit: Limit, message: string): ConnectionError {
+    service.limited(limit)
+    return new ConnectionError(CODE.enhanceYourCalm, message)
+  }
+
+  function letSend(): void {
+    if (owed < WINDOW_STEP || phase === 'closed' || service.congested()) return
+    output.write(windowUpdate(0, owed))
+    window += owed
+    owed = 0
+  }
+
+  function onRemoved(): void {
+    if (streams.size > 0) return
+    busy = performance.now()
+    if (phase === 'drained') end()
+  }
+
+  function drain(): void {
+    if (phase === 'preface') return end()
+    if (phase !== 'settings' && phase !== 'open') return
+    phase = 'draining'
+    ended = performance.now()
+    // First a warning: calls that are on their way now are still taken. The answer to the ping comes after them.
+    output.write(goAway(MAX_WINDOW, CODE.noError))
+    output.write(frame(TYPE.ping, 0, 0, DRAIN_PING))
+  }
+
+  function stopTaking(): void {
+    phase = 'drained'
+    output.write(goAway(lastId, CODE.noError))
+    if (streams.size === 0) end()
+  }
+
+  function end(last?: Buffer): void {
+    phase = 'closed'
+    ended = performance.now()
+    output.end(last)
+  }
+
+  function sweep(now: number): void {
+    if (phase === 'closed') {
+      if (now - ended > (socket.writableLength > 0 ? limits.stallTimeoutMs : LINGER_MS)) socket.destroy()
+      return
+    }
+    for (const call of streams.values()) calls.expire(call, now)
+    if (phase === 'draining' && now - ended > LINGER_MS) stopTaking()
+    if (streams.size === 0 && now - busy > limits.maxConnectionIdleMs) drain()
+    if (now - opened > limits.maxConnectionAgeMs) drain()
+    if (now - opened > limits.maxConnectionAgeMs + limits.maxConnectionAgeGraceMs) socket.destroy()
+    if (phase === 'preface' && now - opened > limits.stallTimeoutMs) giveUp('silent_connections')
+    if (now - (output.stalledSince() ?? now) > limits.stallTimeoutMs) giveUp('answers_unread')
+    if (pinged !== undefined && now - pinged > limits.keepaliveTimeoutMs) giveUp('keepalive_timeout')
+    if (pinged === undefined && phase !== 'preface' && now - heard > limits.keepaliveTimeMs) {
+      pinged = now
+      output.write(frame(TYPE.ping, 0, 0, ALIVE_PING))
+    }
+  }
+
+  function giveUp(limit: Limit): void {
+    service.limited(limit)
+    socket.destroy()
+  }
+
+  return {
+    receive: (piece) => guarded(() => receive(piece)),
+    calls: () => streams.size,
+    sweep: (now) => guarded(() => sweep(now)),
+    letSend,
+    drain,
+  }
+}
+
+/** A number of things that may happen at once, regained at so many a second. */
+function createAllowance({ atOnce, perSecond }: { atOnce: number; perSecond: number }): (now: number) => boolean {
+  let left = atOnce
+  let counted = performance.now()
+  return (now) => {
+    left = Math.min(atOnce, left + ((now - counted) / 1_000) * perSecond) - 1
+    counted = now
+    return left >= 0
+  }
+}

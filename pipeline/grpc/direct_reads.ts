@@ -1,0 +1,27 @@
+// Reading a socket into one buffer for all connections. Node allocates 64 KB for each read of a server's socket, which costs more than
+// the rest of receiving a large message; only a client's socket can be told to read elsewhere (option `onread`). So the connection is
+// handed to such a socket. Should a Node come that keeps its handle elsewhere, the socket is read as usual.
+
+import { Socket, type OnReadOpts, type SocketConstructorOpts } from 'node:net'
+
+const READ_BYTES = 256 << 10
+const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+
+/** Takes a socket of a server with `pauseOnConnect` and returns the one that replaces it, paused. `receive` must not keep the piece. */
+export function readDirectly(accepted: Socket, receive: (piece: Buffer) => void): Socket {
+  const { _handle: handle } = accepted as WithHandle
+  if (!handle) return accepted.on('data', receive).pause()
+  const onread: OnReadOpts = {
+    buffer,
+    callback(bytes) {
+      receive(buffer.subarray(0, bytes))
+      return true
+    },
+  }
+  const socket = new Socket({ handle, onread } as SocketConstructorOpts)
+  ;(accepted as WithHandle)._handle = null
+  accepted.destroy() // only the shell, so that the server no longer counts it
+  return socket
+}
+
+type WithHandle = { _handle?: object | null }

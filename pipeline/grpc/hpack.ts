@@ -1,0 +1,155 @@
+// HPACK (RFC 7541): header lists as HTTP/2 compresses them. The decoder keeps the dynamic table of one connection; the encoder
+// uses none, so that an answer is the same bytes for every client.
+
+import { CODE, ConnectionError } from './frames.ts'
+import { decodeHuffman } from './huffman.ts'
+
+export interface Field {
+  readonly name: string
+  /** Bytes as latin1. */
+  readonly value: string
+  /** As HTTP/2 counts it: 32 more than its bytes. */
+  readonly size: number
+  /** Whether HTTP/2 allows such a name and value (RFC 9113, section 8.2.1). */
+  readonly legal: boolean
+}
+
+export interface HpackDecoder {
+  /** The fields of one complete header block, or undefined when they are larger than the limit. Throws ConnectionError. */
+  decode(block: Buffer): readonly Field[] | undefined
+}
+
+/** SETTINGS_HEADER_TABLE_SIZE: the protocol's default, which we never change. */
+const TABLE_BYTES = 4_096
+
+const NAME = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/
+const BAD_VALUE = /[\0\r\n]|^[ \t]|[ \t]$/
+
+const STATIC = (
+  ':authority|:method=GET|:method=POST|:path=/|:path=/index.html|:scheme=http|:scheme=https|:status=200|:status=204|:status=206|' +
+  ':status=304|:status=400|:status=404|:status=500|accept-charset|accept-encoding=gzip, deflate|accept-language|accept-ranges|accept|' +
+  'access-control-allow-origin|age|allow|authorization|cache-control|content-disposition|content-encoding|content-language|' +
+  'content-length|content-location|content-range|content-type|cookie|date|etag|expect|expires|from|host|if-match|if-modified-since|' +
+  'if-none-match|if-range|if-unmodified-since|last-modified|link|location|max-forwards|proxy-authenticate|proxy-authorization|range|' +
+  'referer|refresh|retry-after|server|set-cookie|strict-transport-security|transfer-encoding|user-agent|vary|via|www-authenticate'
+)
+  .split('|')
+  .map((entry) => entry.split('=') as [string, string?])
+  .map(([name, value = '']) => field(name, value))
+
+export function createHpackDecoder(maxListBytes: number): HpackDecoder {
+  /** Oldest first; those before `first` are gone. */
+  let table: Field[] = []
+  let first = 0
+  let bytes = 0
+  let limit = TABLE_BYTES
+  let block: Buffer
+  let at = 0
+
+  function decode(input: Buffer): readonly Field[] | undefined {
+    block = input
+    at = 0
+    const fields: Field[] = []
+    let size = 0
+    while (at < block.length && (block[at]! & 0xe0) === 0x20) resize()
+    while (at < block.length) {
+      const found = next()
+      size += found.size
+      if (size <= maxListBytes) fields.push(found)
+    }
+    return size <= maxListBytes ? fields : undefined
+  }
+
+  function resize(): void {
+    limit = integer(5)
+    if (limit > TABLE_BYTES) throw broken('a table larger than allowed')
+    evict()
+  }
+
+  function next(): Field {
+    const byte = block[at]!
+    if (byte & 0x80) return entry(integer(7))
+    if ((byte & 0xe0) === 0x20) throw broken('a table size between fields')
+    const remembered = (byte & 0x40) !== 0
+    const index = integer(remembered ? 6 : 4)
+    const name = index === 0 ? text() : entry(index).name
+    const found = field(name, text())
+    if (remembered) {
+      table.push(found)
+      bytes += found.size
+      evict()
+    }
+    return found
+  }
+
+  function entry(index: number): Field {
+    const place = table.length + STATIC.length - index
+    const found = index <= STATIC.length ? STATIC[index - 1] : place >= first ? table[place] : undefined
+    if (!found) throw broken(`no field has index ${index}`)
+    return found
+  }
+
+  function evict(): void {
+    while (bytes > limit) bytes -= table[first++]!.size
+    if (first > 64) {
+      table = table.slice(first)
+      first = 0
+    }
+  }
+
+  /** At most 2^28: nothing that stands here may be larger. */
+  function integer(bits: number): number {
+    const mask = (1 << bits) - 1
+    let value = block[at++]! & mask
+    if (value < mask) return value
+    for (let shift = 0; shift <= 21; shift += 7) {
+      if (at === block.length) throw broken('cut short')
+      const byte = block[at++]!
+      value += (byte & 127) << shift
+      if (byte < 128) return value
+    }
+    throw broken('a number too large')
+  }
+
+  function text(): string {
+    if (at === block.length) throw broken('cut short')
+    const coded = (block[at]! & 0x80) !== 0
+    const length = integer(7)
+    const start = at
+    at += length
+    if (at > block.length) throw broken('cut short')
+    if (!coded) return block.toString('latin1', start, at)
+    if (scratch.length < 2 * length) scratch = Buffer.allocUnsafe(2 * length)
+    const decoded = decodeHuffman(block, start, at, scratch)
+    if (decoded < 0) throw broken('no Huffman code')
+    return scratch.toString('latin1', 0, decoded)
+  }
+
+  return { decode }
+}
+
+let scratch = Buffer.allocUnsafe(1_024)
+
+function field(name: string, value: string): Field {
+  return { name, value, size: 32 + name.length + value.length, legal: NAME.test(name) && !BAD_VALUE.test(value) }
+}
+
+function broken(what: string): ConnectionError {
+  return new ConnectionError(CODE.compressionError, `header compression: ${what}`)
+}
+
+/** `:status: 200` and, for any other field, a literal that no table remembers. Names and values are ASCII. */
+export const STATUS_200 = Buffer.from([0x88])
+export function encodeField(name: string, value: string): Buffer {
+  return Buffer.concat([Buffer.from([0]), encodeText(name), encodeText(value)])
+}
+
+function encodeText(text: string): Buffer {
+  const length = text.length < 127 ? [text.length] : [127]
+  if (text.length >= 127) {
+    let rest = text.length - 127
+    for (; rest >= 128; rest >>>= 7) length.push((rest & 127) | 128)
+    length.push(rest)
+  }
+  return Buffer.concat([Buffer.from(length), Buffer.from(text, 'latin1')])
+}

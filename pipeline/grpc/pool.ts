@@ -1,0 +1,86 @@
+// Memory for messages. Fresh buffers of a megabyte cost page faults and garbage collection, more than reading the message does, so
+// they are reused; all that is lent out or kept stays within one budget.
+
+const SMALLEST = 4_096
+
+export interface Pool {
+  /** A buffer of at least so many bytes, or undefined when the budget is used up. */
+  take(bytes: number): Buffer | undefined
+  give(buffer: Buffer): void
+  /** For memory that somebody else allocates, such as zlib. */
+  reserve(bytes: number): boolean
+  release(bytes: number): void
+  used(): number
+  /** Frees the buffers that nobody has needed since the last trim. */
+  trim(): void
+}
+
+export function createPool(budget: number): Pool {
+  const shelves = new Map<number, Shelf>()
+  let used = 0
+  let kept = 0
+
+  function reserve(bytes: number): boolean {
+    if (used + bytes > budget) return false
+    if (used + kept + bytes > budget) for (const shelf of shelves.values()) drop(shelf, shelf.free.length)
+    used += bytes
+    return true
+  }
+
+  function drop(shelf: Shelf, count: number): void {
+    kept -= count * shelf.size
+    shelf.free.length -= count
+    shelf.idle = Math.min(shelf.idle, shelf.free.length)
+  }
+
+  function shelfOf(size: number): Shelf {
+    let shelf = shelves.get(size)
+    if (!shelf) shelves.set(size, (shelf = { size, free: [], idle: 0 }))
+    return shelf
+  }
+
+  return {
+    take(bytes) {
+      const size = sizeClass(bytes)
+      const shelf = shelfOf(size)
+      const buffer = shelf.free.pop()
+      if (buffer) {
+        kept -= size
+        used += size
+        shelf.idle = Math.min(shelf.idle, shelf.free.length)
+        return buffer
+      }
+      return reserve(size) ? Buffer.allocUnsafeSlow(size) : undefined
+    },
+    give(buffer) {
+      used -= buffer.length
+      kept += buffer.length
+      shelfOf(buffer.length).free.push(buffer)
+    },
+    reserve,
+    release(bytes) {
+      used -= bytes
+    },
+    used: () => used,
+    trim() {
+      for (const shelf of shelves.values()) {
+        drop(shelf, shelf.idle)
+        shelf.idle = shelf.free.length
+      }
+    },
+  }
+}
+
+interface Shelf {
+  readonly size: number
+  readonly free: Buffer[]
+  /** The fewest that lay here since the last trim. */
+  idle: number
+}
+
+/** Four sizes to each power of two, so at most a quarter is wasted. */
+function sizeClass(bytes: number): number {
+  if (bytes <= SMALLEST) return SMALLEST
+  const step = 2 ** (29 - Math.clz32(bytes - 1))
+  return Math.ceil(bytes / step) * step
+}

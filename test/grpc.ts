@@ -1,0 +1,32 @@
+// Servers for tests of gRPC: one that echoes, on either transport.
+
+import type { AddressInfo } from 'node:net'
+
+import { onTestFinished } from 'vitest'
+
+import type { GrpcMethod, GrpcServer, GrpcServerOptions } from '../pipeline/grpc/grpc.ts'
+import { createGrpcServer } from '../pipeline/grpc/server.ts'
+
+export const ECHO = '/test.Echo/Call'
+
+/** Ended with the test. Errors of methods are UNKNOWN, with their message. */
+export async function serve(
+  options: Partial<GrpcServerOptions> & { method?: GrpcMethod } = {},
+  create: (options: GrpcServerOptions) => GrpcServer = createGrpcServer,
+): Promise<GrpcServer & AddressInfo> {
+  const mistakes: unknown[] = []
+  const server = create({
+    host: '127.0.0.1',
+    port: 0,
+    methods: new Map([[ECHO, options.method ?? (async (message) => message)]]),
+    errorOf: (error) => ({ code: 2, message: (error as Error).message }),
+    onError: (error) => mistakes.push(error),
+    ...options,
+  })
+  const address = await server.listen()
+  onTestFinished(async () => {
+    await server.close(0)
+    if (mistakes.length > 0) throw mistakes[0]
+  })
+  return { ...server, ...address }
+}
