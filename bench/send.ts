@@ -28,7 +28,7 @@ export function httpSender(url: string, connections: number): Sender {
 }
 
 const CHANNELS = 4
-const EXPORT = '/opentelemetry.proto.collector.trace.v1.TraceService/Export'
+export const EXPORT = '/opentelemetry.proto.collector.trace.v1.TraceService/Export'
 
 export function grpcSender(target: string): Sender {
   const options = { 'grpc.use_local_subchannel_pool': 1, 'grpc.max_send_message_length': -1 }
