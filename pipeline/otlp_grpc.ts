@@ -41,17 +41,16 @@ export async function serveGrpc({ address, option, maxMessageBytes, signals }: G
 }
 
 const SERVICE = {
-  traces: ['trace/v1/trace_service.proto', 'opentelemetry.proto.collector.trace.v1.TraceService'],
-  logs: ['logs/v1/logs_service.proto', 'opentelemetry.proto.collector.logs.v1.LogsService'],
+  traces: ['opentelemetry/proto/collector/trace/v1/trace_service.proto', 'opentelemetry.proto.collector.trace.v1.TraceService'],
+  logs: ['opentelemetry/proto/collector/logs/v1/logs_service.proto', 'opentelemetry.proto.collector.logs.v1.LogsService'],
 } as const
 
 /** The paths as proto/ has them, with bytes in and bytes out. */
 function service(signal: OtlpSignal): ServiceDefinition {
   const [file, name] = SERVICE[signal]
   const { resolve } = createRequire(import.meta.url)
-  const path = resolve(`#proto/opentelemetry/proto/collector/${file}`)
-  const root = path.slice(0, path.indexOf('opentelemetry'))
-  const loaded = loadSync(path, { includeDirs: [root] })[name] as ServiceDefinition
+  const path = resolve(`#proto/${file}`)
+  const loaded = loadSync(path, { includeDirs: [path.slice(0, -file.length)] })[name] as ServiceDefinition
   const asIs = (bytes: Buffer) => bytes
   return Object.fromEntries(
     Object.entries(loaded).map(([method, definition]) => [
