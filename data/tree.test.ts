@@ -39,14 +39,25 @@ describe('the span tree', () => {
 
   test('a span that was never ended, or ended before it began, has no duration; one without a start begins at its end', () => {
     const tree = buildTree([
-      span('a', '', 0, 50),
+      span('a', '', 1, 50),
       span('b', 'a', 10, -1),
       span('c', 'a', 10, 7),
       span('d', 'a', -1, 30),
       span('e', 'a', -1, -1),
     ])
-    expect([...tree.start]).toEqual([0, 10, 10, 30, 0])
-    expect([...tree.end]).toEqual([50, 10, 10, 30, 0])
+    expect([...tree.start]).toEqual([0, 9, 9, 29, 0])
+    expect([...tree.end]).toEqual([49, 9, 9, 29, 0])
+  })
+
+  test('behind a start in whole milliseconds an end counts as its millisecond, so that what came next did come after', () => {
+    const at = (id: string, start: bigint, end: bigint) => ({ ...span(id, '', 0, 0), start_time: start, end_time: end })
+    const coarse = buildTree([at('a', 47_000_000n, 47_133_859n), at('b', 47_000_000n, 52_624_786n), at('c', 52_000_000n, 53_400_000n)])
+    expect([[...coarse.start], [...coarse.end]]).toEqual([
+      [0, 0, 5_000],
+      [0, 5_000, 6_000],
+    ])
+    const fine = buildTree([at('a', 47_000_001n, 47_133_859n), at('b', 47_000_001n, 52_624_786n)])
+    expect([...fine.end]).toEqual([133.858, 5_624.785])
   })
 
   test('no tree has a cycle, and one of 100,000 spans in a single chain is no trouble', () => {

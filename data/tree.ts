@@ -3,6 +3,8 @@
 
 import type { Span } from './span.ts'
 
+const MILLISECOND = 1_000_000n
+
 /** Node i is the i-th span. Times are microseconds since the rollout's first start. */
 export interface SpanTree {
   readonly count: number
@@ -32,7 +34,7 @@ export function buildTree(spans: readonly Span[]): SpanTree {
 
   for (const [i, span] of spans.entries()) {
     start[i] = microseconds(first, span.start_time || span.end_time || first)
-    end[i] = Math.max(start[i]!, microseconds(first, span.end_time || span.start_time || first))
+    end[i] = Math.max(start[i]!, microseconds(first, sureEnd(span) || span.start_time || first))
     if (span.parent_span_id === '') continue
     if (span.parent_span_id === span.span_id) cycles++
     else parent[i] = nodes.get(span.trace_id)!.get(span.parent_span_id) ?? -1
@@ -40,6 +42,14 @@ export function buildTree(spans: readonly Span[]): SpanTree {
   }
   cycles += cutCycles(parent, start)
   return { count, origin: first, parent, start, end, orphans, cycles }
+}
+
+/**
+ * The SDK for JavaScript takes a start from a clock of whole milliseconds, which lags by up to one, and adds the exact duration: what
+ * came next seems to have begun before that end. Behind such a start only the end's milliseconds are sure.
+ */
+function sureEnd({ start_time, end_time }: Span): bigint {
+  return start_time > 0n && start_time % MILLISECOND === 0n ? end_time - (end_time % MILLISECOND) : end_time
 }
 
 function firstStart(spans: readonly Span[]): bigint {
