@@ -1,9 +1,10 @@
-// npm run bench -- <ingest|assemble>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <ingest|assemble|grpc>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 
 import { assembleOne } from './assemble.ts'
+import { grpcTransports } from './grpc.ts'
 import { ingest } from './ingest.ts'
 
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
@@ -14,6 +15,8 @@ Usage:
       and whether all that was acknowledged was stored.
   npm run bench -- assemble [--spans 20000,100000]
       Assembles and credits one rollout of so many spans.
+  npm run bench -- grpc [--batch 1,64,512] [--seconds 5]
+      What the gRPC transport costs by itself, against @grpc/grpc-js.
 
 Compare only figures of one run on one machine.
 `
@@ -32,6 +35,7 @@ const numbers = (text: string) => text.split(',').map(Number)
 
 const BENCHES: Readonly<Record<string, () => Promise<void>>> = {
   ingest: () => ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) }),
+  grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
   assemble: () => assembleOne(numbers(values.spans)),
 }
 
