@@ -3,7 +3,7 @@
 
 import type { Rollout } from '../data/rollout.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import type { Config, Fields } from './schema.ts'
+import type { Config, Fields, Role } from './schema.ts'
 
 export type Signal = 'traces' | 'logs' | 'rollouts'
 
@@ -114,6 +114,8 @@ export interface Component<K extends Kind = Kind, F extends Fields = any> {
   readonly aliases?: readonly string[]
   /** For a connector that shares nothing: the option naming the extension that only one of its type may use. */
   readonly soleUserOf?: string
+  /** For an extension: what other components may name it for. */
+  readonly role?: Role
   readonly config: F
   /** What the options' own types cannot say. Each text is reported at the component's place, or at `path` below it. */
   check?(config: Config<F>): readonly { readonly path?: readonly string[]; readonly message: string }[]

@@ -33,7 +33,7 @@ export interface AllUnits {
 
 type Complain = (message: string, at?: Place) => void
 
-const ROLES: readonly Role[] = ['receivers', 'processors', 'exporters']
+export const ROLES: readonly Role[] = ['receivers', 'processors', 'exporters']
 
 /** Reports every rule that the pipelines break. */
 export function checkPipelines(drafts: readonly Draft[], units: AllUnits, extensions: readonly Reference[], report: Note): void {

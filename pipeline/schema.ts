@@ -1,6 +1,9 @@
 // Option schemas. Each field carries its own documentation, so that reference pages, validation
 // and error texts come from one line of code.
 
+/** What other components use an extension for. */
+export type Role = 'authenticator'
+
 export interface Field<T> {
   readonly doc: string
   /** What the value must be, to stand after "must be". */
@@ -14,6 +17,8 @@ export interface Field<T> {
   readonly secret?: boolean
   /** The field takes the text of an expansion such as ${env:X} as it is (0123 stays "0123"), not what YAML makes of it. */
   readonly text?: boolean
+  /** The value is the id of an extension of this role, and service::extensions must list it. */
+  readonly extension?: Role
   /** Fields below this one: a nested group. */
   readonly fields?: Fields
   /** The field of each item of a list or each value of a map. */
@@ -63,6 +68,13 @@ export function secret(doc: string, options: object = {}): Field<any> {
   return { ...text(doc, options), secret: true }
 }
 
+/** The id of an extension. Validation says when nothing of that role runs under it. */
+export const extensionId = (role: Role, doc: string, options: Options<string> = {}): Field<string> => ({
+  ...text(doc, options),
+  expects: 'the id of an extension',
+  extension: role,
+})
+
 export const flag = (doc: string, options: Options<boolean> = {}): Field<boolean> => ({
   type: 'flag',
   doc,
@@ -102,6 +114,7 @@ export const oneOf = <const T extends string>(values: readonly T[], doc: string,
   expects: `one of ${values.join(', ')}`,
   ...options,
   read: (value) => values.find((v) => v === value),
+  advice: (value) => (values.some((v) => v === String(value)) ? 'put it in quotes' : undefined),
 })
 
 export const list = <T>(item: Field<T>, doc: string, options: Options<readonly NoInfer<Partial<T>>[]> = {}): Field<readonly T[]> => ({

@@ -4,6 +4,7 @@
 import type { Signal } from './component.ts'
 import type { PipelinePlan, Plan } from './config.ts'
 import { parseId } from './ids.ts'
+import { checkNamedExtensions } from './named_extensions.ts'
 import type { Note } from './problems.ts'
 import { checkExtensions, checkPipelines, unitOf, type AllUnits, type Draft, type Reference, type Role } from './rules.ts'
 import { duration, group, list, map, number, oneOf, readConfig, secret, text, type Config, type Problem } from './schema.ts'
@@ -93,6 +94,7 @@ export function readService(entry: Entry = { value: emptyMap }, units: AllUnits,
   }
   checkExtensions(extensions, units, problem)
   checkPipelines(drafts, units, extensions, problem)
+  checkNamedExtensions(drafts, units, extensions, problem)
   return { ...options, extensions: unique(extensions), pipelines: drafts.map(planOf) }
 
   function readPipeline(written: string, pipeline: PipelineOptions | undefined): Draft[] {
