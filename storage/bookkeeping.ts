@@ -7,7 +7,10 @@ import type { Member, Storage, Uncovered } from './storage.ts'
 /** Ids asked for in one query: they travel in the URL. */
 const TOGETHER = 1_000
 
-type Bookkeeping = Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'>
+interface Bookkeeping extends Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'> {
+  /** Those of the rewards that the ledger holds. */
+  storedRewards(rewardIds: readonly string[]): Promise<string[]>
+}
 type RolloutId = { readonly rollout_id: string; readonly attempt_id: string }
 
 export function bookkeeping(client: ClickHouseClient): Bookkeeping {
@@ -62,6 +65,15 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
     return last
   }
 
+  const storedRewards: Bookkeeping['storedRewards'] = async (rewardIds) => {
+    const rows = await inChunks(rewardIds, (some) =>
+      select<{ reward_id: string }>("SELECT DISTINCT reward_id FROM rewards WHERE tenant = '' AND reward_id IN {ids:Array(String)}", {
+        ids: some,
+      }),
+    )
+    return rows.map(({ reward_id }) => reward_id)
+  }
+
   // A span belongs where its hint says, else where its trace's member row says, else to a rollout of
   // its own trace that was never closed. Compared are arrivals and, since two flushes may end in
   // either order, numbers of spans.
@@ -76,7 +88,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
             groupUniqArrayIf(rollout_hint, rollout_hint != '') AS own_hints,
             min(received_at) AS first, max(received_at) AS last
           FROM spans LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id
-          WHERE trace_id != '' OR rollout_hint != ''
+          WHERE trace_id != ''
           GROUP BY trace_id, key
         ),
         behind AS (
@@ -98,7 +110,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
       ORDER BY first_received_at
       SETTINGS output_format_json_quote_64bit_integers = 0`)
 
-  return { members, tracesOf, lastRevisions, uncovered }
+  return { members, tracesOf, lastRevisions, uncovered, storedRewards }
 }
 
 const keyParams = (rollouts: readonly RolloutId[]) => ({

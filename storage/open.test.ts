@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fromJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { aCall, aRollout } from '../test/rollouts.ts'
+import type { Rollout } from '../data/rollout.ts'
+import { rollout } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf, traces } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
 
@@ -61,42 +62,139 @@ test('what was stored twice is read back once, spans and log records alike', asy
   expect(await storage.rows(`SELECT count() AS n FROM spans_unique WHERE trace_id = '${traceIdOf('t2')}'`)).toEqual([{ n: 2 }])
 })
 
+/** A rollout of one call. */
+const one = (rollout_id: string, over: Partial<Omit<Rollout, 'calls'>> = {}) =>
+  rollout({ rollout_id, attempt_id: '', calls: 1, covered_until: Date.now(), ...over })
+const live = (rollout_id: string) => storage.rows(`SELECT revision, step FROM transitions WHERE rollout_id = '${rollout_id}' ORDER BY step`)
+
+async function commit(...rollouts: Rollout[]): Promise<void> {
+  await storage.writeRevision(rollouts)
+  await storage.commit(rollouts)
+}
+
 test('a revision is invisible until it is committed', async () => {
-  const rollout = aRollout({ rollout_id: 'r3', trace_ids: [traceIdOf('t3')] })
-  await storage.writeRevision([rollout])
-  expect(await storage.rows("SELECT step FROM transitions WHERE rollout_id = 'r3'")).toEqual([])
-  await storage.commit([rollout])
-  expect(await storage.rows("SELECT step FROM transitions WHERE rollout_id = 'r3'")).toEqual([{ step: 0 }])
+  await storage.writeRevision([one('r3')])
+  expect(await live('r3')).toEqual([])
+  await storage.commit([one('r3')])
+  expect(await live('r3')).toEqual([{ revision: 1, step: 0 }])
 })
 
 test('a revision that is written again is the same block', async () => {
-  const rollout = aRollout({ rollout_id: 'r4' })
-  await storage.writeRevision([rollout])
-  await storage.writeRevision([rollout])
-  await storage.commit([rollout])
-  await storage.commit([rollout])
-  expect(await storage.rows("SELECT count() AS n FROM transitions WHERE rollout_id = 'r4'")).toEqual([{ n: 1 }])
+  await commit(one('r4'))
+  await commit(one('r4'))
+  expect(await live('r4')).toEqual([{ revision: 1, step: 0 }])
 })
 
 test('a later revision takes the place of an earlier one, also when nothing is left of it', async () => {
-  const two = aRollout({ rollout_id: 'r5', calls: [aCall('a'), aCall('b')] })
-  const live = () => storage.rows("SELECT revision, step FROM transitions WHERE rollout_id = 'r5' ORDER BY step")
-  await storage.writeRevision([two])
-  await storage.commit([two])
-  expect(await live()).toEqual([
+  const two = rollout({ rollout_id: 'r5', attempt_id: '', calls: 2, covered_until: Date.now() })
+  await commit(two)
+  expect(await live('r5')).toEqual([
     { revision: 1, step: 0 },
     { revision: 1, step: 1 },
   ])
-  const none = {
-    ...two,
-    revision: 2,
-    transitions: [],
-    rejects: [{ span_id: 'a', policy: 'default', reason: 'truncated', detail: 'prompt' }],
-  }
-  await storage.writeRevision([none])
-  await storage.commit([none])
-  expect(await live()).toEqual([])
+  const rejects = [{ span_id: 'a', policy: 'default', reason: 'truncated', detail: 'prompt' }]
+  await commit({ ...two, revision: 2, transitions: [], rejects })
+  expect(await live('r5')).toEqual([])
   expect(await storage.rows("SELECT revision, reason, detail FROM rejects WHERE rollout_id = 'r5'")).toEqual([
     { revision: 2, reason: 'truncated', detail: 'prompt' },
+  ])
+})
+
+/** The view, but that it dawdles before it looks at `rollouts`: what a busy machine may do at any moment. */
+async function makeSlowView(): Promise<void> {
+  const [view] = await storage.rows<{ ddl: string }>("SELECT create_table_query AS ddl FROM system.tables WHERE name = 'transitions'")
+  const slowly = 'FROM (SELECT * FROM (SELECT (SELECT sleep(0.4)) AS nap) AS first CROSS JOIN (SELECT * FROM default.rollouts) AS second)'
+  const query = view!.ddl.replace('VIEW default.transitions ', 'VIEW default.transitions_slow ').replace('FROM default.rollouts', slowly)
+  expect(query).toContain(slowly)
+  await storage.client.command({ query })
+}
+
+test('a reader beside a writer sees each rollout once, whole, and never none of it', async () => {
+  const steps = 4
+  const revision = (revision: number) =>
+    ['a', 'b', 'c'].map((id) => ({ ...rollout({ rollout_id: `race-${id}`, calls: steps, covered_until: 1 }), revision }))
+  await commit(...revision(1))
+  await makeSlowView()
+  let writing = true
+  const writer = (async () => {
+    for (let n = 2; n <= 12; n++) await commit(...revision(n))
+    writing = false
+  })()
+  const seen: unknown[] = []
+  const read = async (view: string) => {
+    while (writing) {
+      seen.push(
+        ...(await storage.rows(`
+          SELECT count() AS rollouts, max(revisions) AS most, min(steps) AS fewest, max(steps) AS longest
+          FROM (SELECT uniqExact(revision) AS revisions, count() AS steps FROM ${view} WHERE startsWith(rollout_id, 'race-') GROUP BY rollout_id)`)),
+      )
+    }
+  }
+  await Promise.all([writer, read('transitions'), read('transitions_slow')])
+  expect(seen.length).toBeGreaterThan(10)
+  for (const view of seen) expect(view).toEqual({ rollouts: 3, most: 1, fewest: steps, longest: steps })
+})
+
+test('what is known of rollouts: their traces, and the highest revision, committed or not', async () => {
+  const trace_ids = [traceIdOf('k1'), traceIdOf('k2')]
+  await commit(one('known', { attempt_id: 'x', trace_ids, revision: 3 }))
+  await storage.writeRevision([one('known', { attempt_id: 'x', revision: 4 })])
+  const members = trace_ids.map((trace_id) => ({ trace_id, rollout_id: 'known', attempt_id: 'x' }))
+  const byTrace = (a: { trace_id: string }, b: { trace_id: string }) => a.trace_id.localeCompare(b.trace_id)
+  expect((await storage.members([traceIdOf('k2'), 'none'])).toSorted(byTrace)).toEqual(members)
+  const id = { rollout_id: 'known', attempt_id: 'x' }
+  expect((await storage.tracesOf([id, { rollout_id: 'none', attempt_id: '' }])).toSorted(byTrace)).toEqual(members)
+  expect(await storage.lastRevisions([id, { rollout_id: 'none', attempt_id: '' }])).toEqual(new Map([[key('known', 'x'), 4]]))
+})
+
+test('a reward is in the ledger once, however often its rollout is revised', async () => {
+  const reward = {
+    ...one('earned').calls[0]!,
+    kind: 'reward' as const,
+    reward_id: 'reward-1',
+    dimensions: [
+      { name: 'quality', value: 0.75 },
+      { name: 'verdict', value: null, label: 'good' },
+    ],
+    source: 'judge' as const,
+    annotator: 'gpt',
+    target: { response_id: 'resp-1' },
+    given_at: 1_764_000_000_000,
+  }
+  await commit(one('earned', { rewards: [reward] }))
+  await commit(one('earned', { rewards: [reward, { ...reward, reward_id: 'reward-2' }], revision: 2 }))
+  expect(
+    await storage.rows(
+      'SELECT reward_id, target_response_id, name, value, label, source, annotator, given_at FROM rewards ORDER BY reward_id, name LIMIT 2',
+    ),
+  ).toEqual([
+    {
+      reward_id: 'reward-1',
+      target_response_id: 'resp-1',
+      name: 'quality',
+      value: 0.75,
+      label: '',
+      source: 'judge',
+      annotator: 'gpt',
+      given_at: '2025-11-24 16:00:00.000',
+    },
+    {
+      reward_id: 'reward-1',
+      target_response_id: 'resp-1',
+      name: 'verdict',
+      value: null,
+      label: 'good',
+      source: 'judge',
+      annotator: 'gpt',
+      given_at: '2025-11-24 16:00:00.000',
+    },
+  ])
+  expect(await storage.rows('SELECT reward_id, count() AS n FROM rewards GROUP BY reward_id ORDER BY reward_id')).toEqual([
+    { reward_id: 'reward-1', n: 2 },
+    { reward_id: 'reward-2', n: 2 },
+  ])
+  expect(await storage.rows('SELECT reward_id, rollout_id FROM reward_targets FINAL ORDER BY reward_id')).toEqual([
+    { reward_id: 'reward-1', rollout_id: 'earned' },
+    { reward_id: 'reward-2', rollout_id: 'earned' },
   ])
 })

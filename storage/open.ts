@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 
 import type { Rollout } from '../data/rollout.ts'
+import { routeKey } from '../data/routing.ts'
 import { availability } from './availability.ts'
 import { bookkeeping } from './bookkeeping.ts'
 import { connect, type ConnectionOptions } from './connection.ts'
@@ -50,6 +51,9 @@ export const DEFAULTS: StorageOptions = {
 /** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
 const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0, async_insert: 0 } as const
 
+/** Far above what is closed together. */
+const MAX_UNCOMMITTED = 2_000
+
 export interface OpenStorage extends Storage {
   close(): Promise<void>
 }
@@ -85,8 +89,20 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   }
 
   const spans = spanInserter((bytes, token) => insert('spans', SPAN_COLUMNS, bytes, token))
-  const { members, tracesOf, lastRevisions, uncovered } = bookkeeping(client)
+  const { members, tracesOf, lastRevisions, uncovered, storedRewards } = bookkeeping(client)
   const credit = creditJob({ client, run, insert, settleTimeout: settle_timeout })
+
+  /** What processors made of rollouts: how they are to be credited is known only from then on. */
+  const uncommitted = new Map<string, Rollout>()
+
+  function remember(rollouts: readonly Rollout[]): void {
+    for (const rollout of rollouts) uncommitted.set(keyOf(rollout), rollout)
+    // Some are never committed, since another branch of the pipeline refused them.
+    for (const key of uncommitted.keys()) {
+      if (uncommitted.size <= MAX_UNCOMMITTED) break
+      uncommitted.delete(key)
+    }
+  }
 
   /** Inserts what `put` writes, unless that is nothing. The same revisions are the same block, however often they are sent. */
   async function insertRows(table: string, columns: string, rollouts: readonly Rollout[], put: (rows: Rows, rollout: Rollout) => void) {
@@ -97,20 +113,36 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
 
   async function writeRevision(rollouts: readonly Rollout[]): Promise<void> {
     const arrived = newestArrival(rollouts)
-    await insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived))
-    await insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived))
-    await insertRows('rewards', REWARD_COLUMNS, rollouts, (rows, rollout) => {
-      for (const reward of rollout.rewards) putReward(rows, rollout, reward, arrived)
-    })
-    await insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, (rows, rollout) => {
-      for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
-    })
+    const known = await knownRewards(rollouts)
+    await Promise.all([
+      insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived)),
+      insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived)),
+      insertRows('rewards', REWARD_COLUMNS, rollouts, (rows, rollout) => {
+        for (const reward of rollout.rewards) if (!known.has(reward.reward_id)) putReward(rows, rollout, reward, arrived)
+      }),
+      insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, (rows, rollout) => {
+        for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
+      }),
+    ])
+    remember(rollouts)
   }
 
-  async function commit(rollouts: readonly Rollout[]): Promise<void> {
+  /** The ledger holds a reward once, however often its rollout is revised. */
+  async function knownRewards(rollouts: readonly Rollout[]): Promise<Set<string>> {
+    const again = rollouts.filter(({ revision }) => revision > 1).flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id))
+    return new Set(await run(() => storedRewards(again)))
+  }
+
+  /** `assembled`: as they were before any processor saw them, which is all that the connector has. */
+  async function commit(assembled: readonly Rollout[]): Promise<void> {
     const now = Date.now()
+    const rollouts = assembled.map((rollout) => {
+      const processed = uncommitted.get(keyOf(rollout))
+      return processed?.revision === rollout.revision ? processed : rollout
+    })
     await insertRows('rollout_members', MEMBER_COLUMNS, rollouts, (rows, rollout) => putMembers(rows, rollout, now))
     await insertRows('rollouts', ROLLOUT_COLUMNS, rollouts, (rows, rollout) => putRollout(rows, rollout, now))
+    for (const rollout of rollouts) uncommitted.delete(keyOf(rollout))
     credit.committed(rollouts)
   }
 
@@ -152,3 +184,5 @@ function tokenOf(rollouts: readonly Rollout[]): string {
     hash.update(JSON.stringify([tenant, rollout_id, attempt_id, revision]))
   return hash.digest('hex')
 }
+
+const keyOf = ({ rollout_id, attempt_id }: Rollout): string => routeKey(rollout_id, attempt_id)

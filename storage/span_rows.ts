@@ -5,8 +5,6 @@ import { attribute, payload, resource, scope } from '../data/scan.ts'
 import { COLUMN, STRIDE, type SpanBatch } from '../data/span_batch.ts'
 import { putBytes, putString, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
 
-/** What an item's row has beside its payload, resource, scope and texts. */
-const FIXED_BYTES = 256
 const RESPONSE_ID = 'gen_ai.response.id'
 const LAST_KIND = 5
 const LAST_STATUS = 2
@@ -19,11 +17,7 @@ export const SPAN_COLUMNS =
 export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, receivedAt: number): void {
   const { body, columns, keys } = batch
   const at = i * STRIDE
-  const bytes = payload(batch, i)
   const own = resource(batch, i)
-  const { bytes: scopeBytes } = scope(batch, i)
-  reserve(rows, bytes.length + own.bytes.length + scopeBytes.length + FIXED_BYTES)
-
   const start = columns[at + COLUMN.start_time]!
   const end = columns[at + COLUMN.end_time]!
   const name = columns[at + COLUMN.name]!
@@ -34,7 +28,7 @@ export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, r
   putHex(rows, body, columns[at + COLUMN.span_id]!, 8)
   putHex(rows, body, columns[at + COLUMN.parent_span_id]!, 8)
   putBytes(rows, body, name, name + columns[at + COLUMN.name_length]!)
-  putString(rows, serviceOf(own.attributes['service.name']))
+  putString(rows, textOf(own.attributes['service.name']))
   putUInt8(rows, atMost(columns[at + COLUMN.kind]!, LAST_KIND))
   putUInt8(rows, atMost(columns[at + COLUMN.status]!, LAST_STATUS))
   putDuration(rows, body, start, end)
@@ -43,13 +37,12 @@ export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, r
   putString(rows, hint)
   putString(rows, keys.includes(RESPONSE_ID) ? textOf(attribute(batch, i, RESPONSE_ID)) : '')
   putBytes(rows, own.bytes)
-  putBytes(rows, scopeBytes)
-  putBytes(rows, bytes)
+  putBytes(rows, scope(batch, i).bytes)
+  putBytes(rows, payload(batch, i))
   rows.count++
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
-const serviceOf = textOf
 
 /** An enum's number that ClickHouse does not know would refuse the whole insert. */
 const atMost = (value: number, last: number): number => (value >= 0 && value <= last ? value : 0)
@@ -57,6 +50,7 @@ const atMost = (value: number, last: number): number => (value >= 0 && value <= 
 const DIGITS = Buffer.from('0123456789abcdef')
 
 function putHex(rows: Rows, source: Buffer, offset: number, size: number): void {
+  reserve(rows, 1 + size * 2)
   const { bytes } = rows
   let to = rows.length
   bytes[to++] = offset === 0 ? 0 : size * 2
@@ -69,8 +63,9 @@ function putHex(rows: Rows, source: Buffer, offset: number, size: number): void 
 
 /** Fixed64 nanoseconds are a DateTime64(9)'s ticks, up to the year 2262. */
 function putTime(rows: Rows, source: Buffer, offset: number): void {
-  if (offset === 0 || source[offset + 7]! > 127) putUInt64(rows, offset === 0 ? 0n : MAX_START)
-  else rows.length += source.copy(rows.bytes, rows.length, offset, offset + 8)
+  if (offset === 0 || source[offset + 7]! > 127) return putUInt64(rows, offset === 0 ? 0n : MAX_START)
+  reserve(rows, 8)
+  rows.length += source.copy(rows.bytes, rows.length, offset, offset + 8)
 }
 
 /** 0 where the span was not ended, or ended before it began. */
@@ -83,6 +78,7 @@ function putDuration(rows: Rows, source: Buffer, start: number, end: number): vo
     high--
   }
   if (high < 0) low = high = 0
+  reserve(rows, 8)
   rows.bytes.writeUInt32LE(low, rows.length)
   rows.bytes.writeUInt32LE(high, rows.length + 4)
   rows.length += 8

@@ -26,8 +26,8 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** Slow questions of a user must not hold up Leyden's own, and neither may hold up a write. */
-const READ_LANES = 2
+/** Reads must not hold up writes, nor a slow one all others. */
+const LANES = 2
 
 const READS = /^(\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*\(*\s*(SELECT|WITH|SHOW|DESC|DESCRIBE|EXISTS|EXPLAIN|CHECK|FROM|VALUES)\b/i
 
@@ -36,8 +36,8 @@ export async function openEngine(folder: string): Promise<Engine> {
   const path = join(folder, 'clickhouse')
   // Holds the folder: chDB closes it when its last session ends.
   const anchor = new Session(path)
-  const read = lanes(READ_LANES)
-  const write = lanes(1)
+  const read = lanes(LANES)
+  const write = lanes(LANES)
 
   // A session per statement costs 1 ms and keeps settings, parameters and the database from
   // leaking into the next one. chDB runs one statement at a time per session.
