@@ -45,7 +45,6 @@ interface Case {
 
 /** Component types that come later, and the cases that wait for them. */
 const PENDING: Record<string, string[]> = {
-  otlp_http: ['signal-exporter-in-wrong-pipeline'],
   otlp_json_file: ['required-missing'],
   redaction: ['merge-empty-map-keeps', 'processor-two-names'],
 }
