@@ -90,6 +90,16 @@ describe('queries', () => {
   test.each(of('sql', ''))('$page:$line finds something', async ({ text }) => {
     expect(await leyden.query(text)).not.toEqual([])
   })
+
+  test("the README's is answered as it says", async () => {
+    const [question] = of('sql', '')
+    const answer = blocks.find(({ page, language, line }) => page === 'README.md' && language === 'text' && line > question!.line)
+    const env = { CLICKHOUSE_URL: `embedded:${leyden.folder}` }
+    let said = ''
+    const io = { stdout: (words: string) => void (said += words), stderr: () => {}, env, cwd: folder }
+    await main(['sql', '--format', 'PrettyCompactMonoBlock', question!.text], io)
+    expect(said).toBe(answer!.text)
+  })
 })
 
 describe("the README's commands", () => {
