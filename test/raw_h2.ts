@@ -110,7 +110,14 @@ export function request(id: number, fields: Record<string, string | undefined> =
 }
 
 export function requestBlock(fields: Record<string, string | undefined> = {}): Buffer {
-  const all = { ':method': 'POST', ':scheme': 'http', ':path': ECHO, 'content-type': 'application/grpc', ...fields }
+  const all = {
+    ':method': 'POST',
+    ':scheme': 'http',
+    ':path': ECHO,
+    ':authority': 'localhost',
+    'content-type': 'application/grpc',
+    ...fields,
+  }
   return Buffer.concat(Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [encodeField(name, value)])))
 }
 

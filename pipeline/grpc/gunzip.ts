@@ -23,6 +23,8 @@ export class Failure extends Error implements GrpcStatus {
   }
 }
 
+/** Deflate makes 258 bytes of two bits at best. */
+const LARGEST_RATIO = 1_032
 /** As many as there are threads in node's pool. Each has 50 KB of its own while it works. */
 const AT_ONCE = 4
 
@@ -44,6 +46,7 @@ export function createGunzip(pool: Pool, maxBytes: number, limited: (limit: Limi
   }
 
   async function unpackWithin(packed: Buffer, size: number): Promise<Unpacked> {
+    if (size > packed.length * LARGEST_RATIO) throw broken('it is not whole')
     if (size > maxBytes) throw tooLarge()
     const reserved = size + 1
     if (!pool.reserve(reserved)) {
@@ -56,12 +59,16 @@ export function createGunzip(pool: Pool, maxBytes: number, limited: (limit: Limi
     } catch (error) {
       pool.release(reserved)
       if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') {
-        throw new Failure(STATUS.internal, `the message cannot be unpacked: ${(error as Error).message}`)
+        throw broken((error as Error).message)
       }
       // Several members, or a lie: it gets as much as is allowed at all.
       if (size === maxBytes) throw tooLarge()
       return unpackWithin(packed, maxBytes)
     }
+  }
+
+  function broken(why: string): Failure {
+    return new Failure(STATUS.internal, `the message cannot be unpacked: ${why}`)
   }
 
   function tooLarge(): Failure {
