@@ -27,8 +27,7 @@ export function unfit(call: Call): { reason: Flag; detail: string } | null {
 
 /** @param calls by start time @param agentOf the agent that a call belongs to, by node */
 export function checkCompleteness(calls: readonly Call[], agentOf: (call: Call) => number): Call[] {
-  const checked = calls.map(checkAlone)
-  return flagLostHistory(checked, agentOf)
+  return flagLostHistory(calls.map(checkAlone), agentOf)
 }
 
 function checkAlone(call: Call): Call {
@@ -42,7 +41,7 @@ function checkAlone(call: Call): Call {
   if (messages.some(({ parts }) => parts.some(lacksId))) flags.add('callIdsMissing')
   if (toolCallsIn(call.completion).length === 0 && REACT.test(textIn(call.completion))) flags.add('reactText')
   if (answersLackCalls(prompt)) flags.add('historyIncomplete')
-  return { ...call, prompt, flags: [...flags].sort() }
+  return prompt === call.prompt && flags.size === call.flags.length ? call : { ...call, prompt, flags: [...flags].sort() }
 }
 
 /** A tool call in prose, as CrewAI and other ReAct prompts have it. */
@@ -88,18 +87,24 @@ function answersLackCalls(prompt: readonly Message[]): boolean {
 function flagLostHistory(calls: readonly Call[], agentOf: (call: Call) => number): Call[] {
   const asking = new Map<string, Call>()
   return calls.map((call) => {
-    if (call.prompt.length === 0 || call.prompt.some((message) => toolResultsIn(message).length > 0)) return call
+    if (call.prompt.length === 0 || call.prompt.some(({ role }) => role === 'tool')) return call
     const asks = toolCallsIn(call.completion).length > 0
     if (!asks && asking.size === 0) return call
-    const key = `${agentOf(call)}\0${JSON.stringify(call.prompt)}`
+    const key = `${agentOf(call)} ${outline(call.prompt)}`
     const earlier = asking.get(key)
     if (asks && !earlier) asking.set(key, call)
-    const lost = earlier !== undefined && earlier.end_time <= call.start_time && grew(earlier, call)
+    const lost = earlier !== undefined && earlier.end_time <= call.start_time && grew(earlier, call) && samePrompt(earlier, call)
     return lost && !call.flags.includes('historyIncomplete')
       ? { ...call, flags: [...call.flags, 'historyIncomplete' as const].sort() }
       : call
   })
 }
+
+/** Equal for equal prompts, and cheap. */
+const outline = (prompt: readonly Message[]): string =>
+  prompt.map(({ role, parts }) => role + parts.map((part) => textOfPart(part).length).join()).join()
+
+const samePrompt = (a: Call, b: Call): boolean => JSON.stringify(a.prompt) === JSON.stringify(b.prompt)
 
 function grew(earlier: Call, later: Call): boolean {
   const [before, now] = [earlier.usage?.input, later.usage?.input]

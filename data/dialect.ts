@@ -1,5 +1,6 @@
 // What a dialect says about one span or log record. A dialect is one way in which frameworks
-// write the facts of an agent's run; dialects/ has one file per way.
+// write the facts of an agent's run; dialects/ has one file per way. What a span does not say is
+// absent or undefined, so that a dialect can write down what it looked for as it finds it.
 
 import type { Item } from './span.ts'
 
@@ -21,26 +22,32 @@ export type Reading =
   | PartReading
   | { readonly kind: 'chain' }
   /** A judge, guardrail, evaluator or reward function: calls below it are never a policy's, tools below it never earn. */
-  | { readonly kind: 'evaluator'; readonly name?: string }
+  | { readonly kind: 'evaluator'; readonly name?: string | undefined }
 
 export type Part =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'reasoning'; readonly text: string }
-  | { readonly kind: 'tool_call'; readonly id?: string; readonly name: string; /** JSON text. */ readonly arguments: string }
-  | { readonly kind: 'tool_result'; readonly id?: string; readonly name?: string; readonly text: string; readonly is_error?: boolean }
-  | { readonly kind: 'media'; readonly mime?: string; readonly reference?: string }
+  | { readonly kind: 'tool_call'; readonly id?: string | undefined; readonly name: string; /** JSON text. */ readonly arguments: string }
+  | {
+      readonly kind: 'tool_result'
+      readonly id?: string | undefined
+      readonly name?: string | undefined
+      readonly text: string
+      readonly is_error?: boolean | undefined
+    }
+  | { readonly kind: 'media'; readonly mime?: string | undefined; readonly reference?: string | undefined }
 
 export interface Message {
   readonly role: 'system' | 'user' | 'assistant' | 'tool'
   readonly parts: readonly Part[]
-  readonly name?: string
+  readonly name?: string | undefined
 }
 
 export interface Usage {
-  readonly input?: number
-  readonly output?: number
-  readonly cache_read?: number
-  readonly reasoning?: number
+  readonly input?: number | undefined
+  readonly output?: number | undefined
+  readonly cache_read?: number | undefined
+  readonly reasoning?: number | undefined
 }
 
 export interface Tokens {
@@ -69,33 +76,33 @@ export interface CallReading {
   readonly kind: 'call'
   /** chat, generate_content, text_completion … */
   readonly operation: string
-  readonly request_model?: string
-  readonly response_model?: string
-  readonly response_id?: string
+  readonly request_model?: string | undefined
+  readonly response_model?: string | undefined
+  readonly response_id?: string | undefined
   /** Host (and port) of the model server. */
-  readonly endpoint?: string
+  readonly endpoint?: string | undefined
   readonly prompt: readonly Message[]
-  readonly completion?: Message
-  readonly tools?: readonly unknown[]
-  readonly params?: Readonly<Record<string, unknown>>
-  readonly finish?: string
-  readonly usage?: Usage
-  readonly tokens?: Tokens
+  readonly completion?: Message | undefined
+  readonly tools?: readonly unknown[] | undefined
+  readonly params?: Readonly<Record<string, unknown>> | undefined
+  readonly finish?: string | undefined
+  readonly usage?: Usage | undefined
+  readonly tokens?: Tokens | undefined
   /** The policy's version that answered, where the engine says so. */
-  readonly policy_version?: number
-  readonly agent?: string
-  readonly session?: string
+  readonly policy_version?: number | undefined
+  readonly agent?: string | undefined
+  readonly session?: string | undefined
   readonly flags: readonly Flag[]
 }
 
 export interface ToolReading {
   readonly kind: 'tool'
-  readonly name?: string
-  readonly call_id?: string
-  readonly arguments?: string
-  readonly result?: string
+  readonly name?: string | undefined
+  readonly call_id?: string | undefined
+  readonly arguments?: string | undefined
+  readonly result?: string | undefined
   readonly verdict: Verdict
-  readonly agent?: string
+  readonly agent?: string | undefined
 }
 
 /** What a tool's own span says about how it went, and what that rests on (fixtures/spans/README: Evidence). */
@@ -103,43 +110,45 @@ export interface Verdict {
   readonly status: 'ok' | 'error' | 'unknown'
   readonly evidence: string
   /** error.type or the exception's type. */
-  readonly error_type?: string
+  readonly error_type?: string | undefined
   /** http.response.status_code, rpc.grpc.status_code, process.exit.code. */
-  readonly http_status?: number
-  readonly grpc_status?: number
-  readonly exit_code?: number
+  readonly http_status?: number | undefined
+  readonly grpc_status?: number | undefined
+  readonly exit_code?: number | undefined
 }
 
 export interface AgentReading {
   readonly kind: 'agent'
-  readonly name?: string
-  readonly session?: string
+  readonly name?: string | undefined
+  readonly session?: string | undefined
 }
 
 export interface RewardReading {
   /** None where the carrier gave no score at all; `problem` then says why. */
   readonly dimensions: readonly RewardDimension[]
   /** Name of the dimension that the carrier itself calls the primary one. */
-  readonly primary?: string
-  readonly problem?: string
+  readonly primary?: string | undefined
+  readonly problem?: string | undefined
   readonly source: 'environment' | 'human' | 'judge'
-  readonly annotator?: string
+  readonly annotator?: string | undefined
   /** What the reward is about, where the carrier says so; else the span's place in the tree decides. */
-  readonly target?: {
-    readonly span_id?: string
-    readonly trace_id?: string
-    readonly response_id?: string
-    readonly session?: string
-    readonly rollout_id?: string
-  }
+  readonly target?: Target | undefined
+}
+
+export interface Target {
+  readonly span_id?: string | undefined
+  readonly trace_id?: string | undefined
+  readonly response_id?: string | undefined
+  readonly session?: string | undefined
+  readonly rollout_id?: string | undefined
 }
 
 export interface RewardDimension {
   readonly name: string
   /** Null where the carrier held no usable number; `problem` then says what it held. */
   readonly value: number | null
-  readonly label?: string
-  readonly problem?: string
+  readonly label?: string | undefined
+  readonly problem?: string | undefined
 }
 
 /** Belongs to another reading: content events of a call, a server's own span, an AgentOps tool_call span. */
@@ -148,10 +157,10 @@ export interface PartReading {
   /** The span it completes: the parent, or the span a log record was written in. */
   readonly of: string
   /** What it adds; holes of the owner are filled from it. */
-  readonly call?: Partial<CallReading>
-  readonly tool?: Partial<ToolReading>
+  readonly call?: Partial<CallReading> | undefined
+  readonly tool?: Partial<ToolReading> | undefined
   /** More messages of the prompt, in order. */
-  readonly messages?: readonly Message[]
+  readonly messages?: readonly Message[] | undefined
   /** One more part of the completion, in order. */
-  readonly action?: Part
+  readonly action?: Part | undefined
 }

@@ -4,6 +4,7 @@
 import { textIn, toolCallsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
 import { argumentsKey } from './tool_values.ts'
+import { fillGaps, isGap } from './values.ts'
 
 /** Records of one call by two instrumentations that share neither an id nor a parent start this close together. */
 const TOGETHER_NS = 50_000_000n
@@ -121,7 +122,7 @@ function merge(records: readonly Call[]): Call {
   const placed =
     records.find((call) => call.agent !== undefined && call.parent_span_id) ?? records.find((call) => call.parent_span_id) ?? richest!
   const { span_id, parent_span_id, trace_id, start_time, end_time, node } = placed
-  const whole = others.reduce(fillGaps, richest!)
+  const whole = others.reduce<Call>(completeFrom, richest!)
   return {
     ...whole,
     ...(placed.agent === undefined ? {} : { agent: placed.agent }),
@@ -135,13 +136,9 @@ function richness({ tokens, prompt, completion, usage }: Call): number {
   return (tokens?.response.length ? 8 : 0) + (prompt.length > 0 ? 4 : 0) + (completion ? 2 : 0) + (usage ? 1 : 0)
 }
 
-/** `call`, and from `other` what it lacks, with the flags of what was taken. */
-export function fillGaps<T extends Partial<Call>>(call: T, other: Partial<Call>): T {
-  const filled: Record<string, unknown> = { ...call }
-  for (const [key, value] of Object.entries(other)) if (key !== 'flags' && isGap(filled[key])) filled[key] = value
+/** The call with its gaps filled from another record of it, and with the flags of the messages that were taken. */
+export function completeFrom<T extends Pick<Call, 'prompt' | 'completion' | 'flags'>>(call: T, other: Partial<T>): T {
   const tookMessages = (isGap(call.prompt) && !isGap(other.prompt)) || (isGap(call.completion) && !isGap(other.completion))
-  if (tookMessages) filled.flags = [...new Set([...(call.flags ?? []), ...(other.flags ?? [])])]
-  return filled as T
+  const flags = tookMessages ? [...new Set([...call.flags, ...(other.flags ?? [])])] : call.flags
+  return { ...fillGaps(call, other), flags }
 }
-
-const isGap = (value: unknown): boolean => value === undefined || value === '' || (Array.isArray(value) && value.length === 0)

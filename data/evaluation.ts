@@ -3,7 +3,7 @@
 import type { RewardReading } from './dialect.ts'
 import { score } from './score.ts'
 import type { Attributes } from './span.ts'
-import { compact, textOf } from './values.ts'
+import { textOf } from './values.ts'
 
 export const EVALUATION = 'gen_ai.evaluation.result'
 
@@ -11,11 +11,11 @@ export const EVALUATION = 'gen_ai.evaluation.result'
 export function readEvaluation(attributes: Attributes, target: NonNullable<RewardReading['target']>): RewardReading {
   const name = textOf(attributes['gen_ai.evaluation.name']) ?? 'score'
   const failure = textOf(attributes['error.type'])
-  return compact<RewardReading>({
+  return {
     dimensions:
       failure === undefined ? [score(name, attributes['gen_ai.evaluation.score.value'], attributes['gen_ai.evaluation.score.label'])] : [],
     problem: failure && `evaluation "${name}" failed: ${failure}`,
     source: 'judge',
-    target: compact<NonNullable<RewardReading['target']>>({ ...target, response_id: textOf(attributes['gen_ai.response.id']) }),
-  })
+    target: { ...target, response_id: textOf(attributes['gen_ai.response.id']) },
+  }
 }

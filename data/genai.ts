@@ -1,35 +1,48 @@
 // What the gen_ai.* attributes and events say, in all their versions. Spans, log records and the
 // families that took these names over (OpenLLMetry, AgentOps) are read with it.
 
-import type { CallReading, Flag, Message, Usage } from './dialect.ts'
+import type { CallReading, Flag, Message, Tokens, Usage } from './dialect.ts'
 import { joinMessages, readMessage, readMessages, withSystem } from './messages.ts'
 import { readLogprobs, tokensOf } from './provider_body.ts'
 import type { Attributes, Value } from './span.ts'
-import { compact, decode, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
+import { decode, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
 
-type Facts = Omit<CallReading, 'kind' | 'operation' | 'prompt' | 'completion' | 'flags'>
+/** What the reader of a span found elsewhere; the rest is in the attributes. */
+type Found = Pick<CallReading, 'operation' | 'prompt' | 'completion' | 'tools' | 'finish' | 'tokens' | 'flags'>
 
-/** Everything about a model call but its messages. */
-export function factsOf(attributes: Attributes): Facts {
-  return compact<Facts>({
+/** A call, from the attributes that all families share and from what the caller found. `finish` of the caller comes second. */
+export function callOf(attributes: Attributes, { operation, prompt, completion, tools, finish, tokens, flags }: Found): CallReading {
+  return {
+    kind: 'call',
+    operation,
     request_model: textOf(attributes['gen_ai.request.model']),
     response_model: textOf(attributes['gen_ai.response.model']),
     response_id: textOf(attributes['gen_ai.response.id']),
     endpoint: endpointOf(attributes),
+    prompt,
+    completion,
+    tools,
     params: paramsOf(attributes),
-    finish: finishOf(first(attributes, ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason'])),
+    finish: finishOf(first(attributes, ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason'])) ?? finish,
     usage: usageOf(attributes),
-    tokens: tokensOf(
-      numbersOf(attributes.prompt_token_ids),
-      numbersOf(attributes.response_token_ids),
-      readLogprobs(decode(attributes['logprobs.content']).value),
-      'attribute',
-    ),
+    tokens: tokenAttributes(attributes) ?? tokens,
     policy_version: numberOf(attributes['leyden.policy.version']),
     agent: textOf(attributes['gen_ai.agent.name']),
     session: sessionOf(attributes),
-  })
+    flags,
+  }
 }
+
+/** agent-lightning's patch of AgentOps, and Leyden's own endpoint. */
+const tokenAttributes = (attributes: Attributes): Tokens | undefined =>
+  attributes.prompt_token_ids === undefined && attributes.response_token_ids === undefined && attributes['logprobs.content'] === undefined
+    ? undefined
+    : tokensOf(
+        numbersOf(attributes.prompt_token_ids),
+        numbersOf(attributes.response_token_ids),
+        readLogprobs(decode(attributes['logprobs.content']).value),
+        'attribute',
+      )
 
 export type Content = Pick<CallReading, 'prompt' | 'completion' | 'finish' | 'tools'> & { readonly flags: readonly Flag[] }
 
@@ -46,13 +59,13 @@ export function contentOf(attributes: Attributes): Content {
   const tools = listOf(read('gen_ai.tool.definitions'))
   if (attributes['gen_ai.request.previous_response.id'] || attributes['gen_ai.conversation.compacted'] === true)
     flags.push('historyIncomplete')
-  return compact<Content>({
+  return {
     prompt,
     completion: joinMessages(readMessages(answers(output, numberOf(attributes['gen_ai.request.choice.count'])))),
     finish: textOf(recordOf(Array.isArray(output) ? output[0] : output)?.finish_reason),
     tools: tools.length > 0 ? tools : undefined,
     flags,
-  })
+  }
 }
 
 /** Several output messages are the parts of one answer, unless several answers were asked for: then the first counts. */
@@ -60,8 +73,8 @@ const answers = (output: Value | undefined, asked = 1): Value | undefined => (Ar
 
 export interface EventReading {
   readonly messages?: readonly Message[]
-  readonly completion?: Message
-  readonly finish?: string
+  readonly completion?: Message | undefined
+  readonly finish?: string | undefined
 }
 
 const MESSAGE_EVENTS: Readonly<Record<string, Message['role']>> = {
@@ -80,10 +93,10 @@ export function readMessageEvent(name: string, body: Value): EventReading {
   // The first of several choices is the one that the agent went on with.
   if ((numberOf(event.index) ?? 0) > 0) return {}
   const message = recordOf(event.message) ?? { content: event.message ?? null }
-  return compact<EventReading>({
+  return {
     completion: joinMessages(readMessage({ role: 'assistant', ...message })),
     finish: textOf(event.finish_reason),
-  })
+  }
 }
 
 /** A list, a list as JSON, or a comma list; of several the first. */
@@ -94,12 +107,12 @@ export function finishOf(value: Value | undefined): string | undefined {
 }
 
 function usageOf(attributes: Attributes): Usage | undefined {
-  const usage = compact<Usage>({
+  const usage = {
     input: numberOf(first(attributes, ['gen_ai.usage.input_tokens', 'gen_ai.usage.prompt_tokens'])),
     output: numberOf(first(attributes, ['gen_ai.usage.output_tokens', 'gen_ai.usage.completion_tokens'])),
     cache_read: numberOf(first(attributes, ['gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.cache_read_input_tokens'])),
     reasoning: numberOf(first(attributes, ['gen_ai.usage.reasoning.output_tokens', 'llm.usage.reasoning_tokens'])),
-  })
+  }
   return usage.input === undefined && usage.output === undefined ? undefined : usage
 }
 

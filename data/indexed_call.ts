@@ -2,19 +2,21 @@
 // and AgentOps, which copied it.
 
 import type { CallReading } from './dialect.ts'
+import { finishOf } from './genai.ts'
 import { joinMessages, readMessage, readMessages } from './messages.ts'
 import type { Attributes, Value } from './span.ts'
-import { compact, decode, listOf, recordOf, unflatten } from './values.ts'
+import { decode, listOf, recordOf, unflatten } from './values.ts'
 
 /** @param tools prefix of the indexed tool definitions */
-export function readIndexedCall(attributes: Attributes, tools: string): Pick<CallReading, 'prompt' | 'completion' | 'tools'> {
+export function readIndexedCall(attributes: Attributes, tools: string): Pick<CallReading, 'prompt' | 'completion' | 'tools' | 'finish'> {
   const functions = listOf(unflatten(attributes, tools)).map(toolDefinition)
   const choice = recordOf(listOf(unflatten(attributes, 'gen_ai.completion'))[0])
-  return compact<Pick<CallReading, 'prompt' | 'completion' | 'tools'>>({
+  return {
     prompt: readMessages(unflatten(attributes, 'gen_ai.prompt')),
     completion: choice && joinMessages(readMessage({ role: 'assistant', ...choice }, 'assistant')),
     tools: functions.length > 0 ? functions : undefined,
-  })
+    finish: finishOf(choice?.finish_reason),
+  }
 }
 
 /** The parameters' schema is JSON text. */

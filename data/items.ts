@@ -2,10 +2,20 @@
 
 import { createHash } from 'node:crypto'
 
+import type { Reading } from './dialect.ts'
 import type { Lineage } from './lineage.ts'
 import type { Place } from './rollout.ts'
 import type { Item, LogRecord, Span } from './span.ts'
-import { compact, jsonOf, numberOf } from './values.ts'
+import { jsonOf, numberOf } from './values.ts'
+
+/** An item that some dialect understood. */
+export interface Found {
+  readonly item: Item
+  /** Position of the span among the spans; of the span in which a log record was written; -1 for none. */
+  readonly node: number
+  readonly dialect: string
+  readonly reading: Reading
+}
 
 /** What names a span within a rollout, which may have many traces. */
 export const spanKey = (trace_id: string, span_id: string): string => `${trace_id}\0${span_id}`
@@ -34,25 +44,25 @@ export const logRecords = (items: readonly Item[]): LogRecord[] =>
 
 export const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** @param nodes by spanKey */
-export function placer(nodes: ReadonlyMap<string, number>, { judged }: Lineage): (item: Item, dialect: string) => Place {
-  return (item, dialect) => {
-    const { trace_id, attributes, resource, scope } = item
-    const key = 'agentlightning.span_sequence_id'
-    const node = nodes.get(spanKey(trace_id, item.span_id)) ?? -1
-    const common = compact<Pick<Place, 'trace_id' | 'dialect' | 'scope' | 'judged' | 'sequence_id'>>({
-      trace_id,
-      dialect,
-      scope: scope.name,
-      judged: node !== -1 && judged[node] === 1,
-      sequence_id: numberOf(attributes[key] ?? resource[key]),
-    })
+const SEQUENCE_ID = 'agentlightning.span_sequence_id'
+
+/** @param node the item's own, or that of the span in which a record was written; -1 for none */
+export function placeOf(item: Item, node: number, dialect: string, { judged }: Lineage): Place {
+  const { trace_id, attributes, resource } = item
+  const isSpan = item.signal === 'span'
+  const start_time = isSpan ? item.start_time : item.time
+  return {
     // A record has no id of its own: it stands below the span in which it was written.
-    if (item.signal === 'log') {
-      return { ...common, span_id: recordId(item), parent_span_id: item.span_id, start_time: item.time, end_time: item.time, node: -1 }
-    }
-    const { span_id, parent_span_id, start_time, end_time } = item
-    return { ...common, span_id, parent_span_id, start_time, end_time: end_time > start_time ? end_time : start_time, node }
+    span_id: isSpan ? item.span_id : recordId(item),
+    parent_span_id: isSpan ? item.parent_span_id : item.span_id,
+    trace_id,
+    start_time,
+    end_time: isSpan && item.end_time > start_time ? item.end_time : start_time,
+    dialect,
+    scope: item.scope.name,
+    node: isSpan ? node : -1,
+    judged: node !== -1 && judged[node] === 1,
+    sequence_id: numberOf(attributes[SEQUENCE_ID] ?? resource[SEQUENCE_ID]),
   }
 }
 

@@ -1,31 +1,30 @@
 // What belongs to another reading, such as the message events of a call, joined with it.
 
-import type { CallReading, PartReading, Reading, ToolReading } from './dialect.ts'
-import { fillGaps } from './duplicates.ts'
-import { spanKey } from './items.ts'
-import type { Item } from './span.ts'
+import type { CallReading, PartReading, ToolReading } from './dialect.ts'
+import { completeFrom } from './duplicates.ts'
+import type { Found } from './items.ts'
+import { fillGaps } from './values.ts'
 
-export interface Found {
-  readonly item: Item
-  readonly dialect: string
-  readonly reading: Reading
-}
-
-/** The parts of each span, in order, by spanKey of their owner. */
-export function groupParts(found: readonly Found[]): Map<string, PartReading[]> {
-  const parts = new Map<string, PartReading[]>()
+/** By node of the span they belong to, in order; and the parts of spans that are not in the run. */
+export function groupParts(
+  found: readonly Found[],
+  nodeOf: (trace_id: string, span_id: string) => number,
+): { parts: Map<number, PartReading[]>; lost: PartReading[] } {
+  const parts = new Map<number, PartReading[]>()
+  const lost: PartReading[] = []
   for (const { item, reading } of found) {
     if (reading.kind !== 'part') continue
-    const key = spanKey(item.trace_id, reading.of)
-    const known = parts.get(key)
+    const node = nodeOf(item.trace_id, reading.of)
+    const known = node === -1 ? lost : parts.get(node)
     if (known) known.push(reading)
-    else parts.set(key, [reading])
+    else parts.set(node, [reading])
   }
-  return parts
+  return { parts, lost }
 }
 
 export function completeCall(call: CallReading, parts: readonly PartReading[]): CallReading {
-  const filled = parts.reduce((whole, part) => (part.call ? fillGaps(whole, part.call) : whole), call)
+  if (parts.length === 0) return call
+  const filled = parts.reduce((whole, part) => (part.call ? completeFrom(whole, part.call) : whole), call)
   const messages = parts.flatMap((part) => part.messages ?? [])
   const actions = parts.flatMap((part) => part.action ?? []).filter((action) => !isAsked(filled, action))
   return {
@@ -42,4 +41,4 @@ function isAsked({ completion }: CallReading, action: NonNullable<PartReading['a
 
 /** What a part says of a tool comes from closer to its execution than the tool's own span. */
 export const completeTool = (tool: ToolReading, parts: readonly PartReading[]): ToolReading =>
-  parts.reduce((whole, part) => ({ ...whole, ...part.tool }), tool)
+  parts.reduce<ToolReading>((whole, part) => (part.tool ? (fillGaps(part.tool, whole) as ToolReading) : whole), tool)

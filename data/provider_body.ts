@@ -4,7 +4,7 @@
 import type { CallReading, Message, Tokens, Usage } from './dialect.ts'
 import { joinMessages, readMessages } from './messages.ts'
 import type { Value } from './span.ts'
-import { compact, listOf, numberOf, numbersOf, recordOf, textOf, type ValueRecord } from './values.ts'
+import { listOf, numberOf, numbersOf, recordOf, textOf, type ValueRecord } from './values.ts'
 
 export type Body = Partial<Pick<CallReading, 'response_id' | 'response_model' | 'completion' | 'finish' | 'usage' | 'tokens'>>
 
@@ -15,24 +15,20 @@ export function readResponse(value: Value | undefined): Body {
   if (Array.isArray(body.generations)) return readGenerations(body)
   const choice = recordOf(listOf(body.choices)[0])
   const completion = choice ? readChoice(choice) : joinMessages(readMessages(body.output ?? anthropic(body)))
-  return compact<Body>({
+  return {
     response_id: textOf(body.id),
     response_model: textOf(body.model),
     completion,
     finish: textOf(choice?.finish_reason ?? body.stop_reason),
     usage: readUsage(recordOf(body.usage)),
     tokens: readTokens(body, choice),
-  })
+  }
 }
 
-/** The messages and tools of a request. A bare list is its messages. */
-export function readRequest(value: Value | undefined): { messages: Message[]; model?: string } {
+/** The messages of a request. A bare list is its messages. */
+export function readRequest(value: Value | undefined): Message[] {
   const request = recordOf(value)
-  if (!request) return { messages: readMessages(value) }
-  return compact<{ messages: Message[]; model?: string }>({
-    messages: readMessages(request.messages ?? request.input ?? request.prompt),
-    model: textOf(request.model),
-  })
+  return readMessages(request ? (request.messages ?? request.input ?? request.prompt) : value)
 }
 
 /** `{"content": [{"logprob": -0.1, …}]}`, or the list alone. */
@@ -43,13 +39,13 @@ export const readLogprobs = (value: Value | undefined): number[] =>
 
 export function readUsage(usage: ValueRecord | undefined): Usage | undefined {
   if (!usage) return undefined
-  const read = compact<Usage>({
+  const read: Usage = {
     input: numberOf(usage.prompt_tokens ?? usage.input_tokens ?? usage.promptTokens),
     output: numberOf(usage.completion_tokens ?? usage.output_tokens ?? usage.completionTokens),
     cache_read: numberOf((recordOf(usage.prompt_tokens_details) ?? recordOf(usage.input_tokens_details))?.cached_tokens),
     reasoning: numberOf((recordOf(usage.completion_tokens_details) ?? recordOf(usage.output_tokens_details))?.reasoning_tokens),
-  })
-  return Object.keys(read).length > 0 ? read : undefined
+  }
+  return Object.values(read).some((n) => n !== undefined) ? read : undefined
 }
 
 const anthropic = (body: ValueRecord): Value | undefined => (body.role === 'assistant' ? body : undefined)
@@ -82,7 +78,7 @@ function readGenerations(result: ValueRecord): Body {
   const metadata = recordOf(kwargs?.response_metadata)
   const output = recordOf(result.llm_output ?? result.llmOutput)
   const text = textOf(generation.text)
-  return compact<Body>({
+  return {
     response_id: providerId(output?.id ?? metadata?.id ?? kwargs?.id),
     response_model: textOf(metadata?.model_name ?? output?.model_name),
     completion: message
@@ -93,7 +89,7 @@ function readGenerations(result: ValueRecord): Body {
     finish: textOf(info?.finish_reason ?? metadata?.finish_reason ?? metadata?.stop_reason),
     usage: readUsage(recordOf(kwargs?.usage_metadata) ?? recordOf(output?.token_usage ?? output?.tokenUsage)),
     tokens: tokensOf([], [], readLogprobs(info?.logprobs ?? metadata?.logprobs), 'raw_body'),
-  })
+  }
 }
 
 /** LangChain gives messages ids of its own, `run--…`, where the provider sent none. */

@@ -1,42 +1,46 @@
 // Rewards as their carriers give them, at their place, with what they are about found among the spans.
 
-import type { Dialect, RewardReading } from './dialect.ts'
-import { compare, spanKey } from './items.ts'
-import type { Call, Place, Problem, Reward } from './rollout.ts'
-import type { Item } from './span.ts'
-import { compact } from './values.ts'
+import type { Dialect, RewardReading, Target } from './dialect.ts'
+import { compare, placeOf } from './items.ts'
+import type { Lineage } from './lineage.ts'
+import type { Call, Problem, Reward } from './rollout.ts'
+import type { Item, LogRecord, Span } from './span.ts'
 
 interface Run {
+  /** By node. */
+  readonly spans: readonly Span[]
+  readonly logs: readonly LogRecord[]
   readonly calls: readonly Call[]
-  /** By spanKey. */
-  readonly nodes: ReadonlyMap<string, number>
-  readonly place: (item: Item, dialect: string) => Place
+  readonly nodeOf: (trace_id: string, span_id: string) => number
+  readonly lineage: Lineage
   readonly problems: Problem[]
 }
 
 /** Every dialect is asked of every item: a score may stand on any span. In the order in which they were given. */
-export function readRewards(items: readonly Item[], dialects: readonly Dialect[], run: Run): Reward[] {
+export function readRewards(run: Run, dialects: readonly Dialect[]): Reward[] {
   const carriers = dialects.filter(({ rewards }) => rewards)
-  const nodeOf = targetFinder(run)
+  const target = targetFinder(run)
   const rewards: Reward[] = []
-  for (const item of items) {
+  const read = (item: Item, node: number) => {
     for (const dialect of carriers) {
-      for (const [i, reading] of tryRewards(item, dialect, run.problems).entries()) {
+      const readings = tryRewards(item, dialect, run.problems)
+      for (let i = 0; i < readings.length; i++) {
+        const reading = readings[i]!
         report(reading, item, run.problems)
         if (reading.dimensions.length === 0) continue
-        const place = run.place(item, dialect.name)
-        rewards.push(
-          compact<Reward>({
-            ...reading,
-            ...place,
-            reward_id: `${place.trace_id}:${place.span_id}:${dialect.name}:${i}`,
-            given_at: Number(place.end_time / 1_000_000n),
-            target_node: nodeOf(reading.target),
-          }),
-        )
+        const place = placeOf(item, node, dialect.name, run.lineage)
+        rewards.push({
+          ...reading,
+          ...place,
+          reward_id: `${place.trace_id}:${place.span_id}:${dialect.name}:${i}`,
+          given_at: Number(place.end_time / 1_000_000n),
+          target_node: target(reading.target),
+        })
       }
     }
   }
+  run.spans.forEach(read)
+  for (const record of run.logs) read(record, run.nodeOf(record.trace_id, record.span_id))
   return rewards.sort((a, b) => compare(a.end_time, b.end_time))
 }
 
@@ -55,16 +59,16 @@ function report(reading: RewardReading, { span_id }: Item, problems: Problem[]):
 }
 
 /** A response id says which call is meant more surely than the span in which the score was written. */
-function targetFinder({ calls, nodes }: Run): (target: RewardReading['target']) => number | undefined {
+function targetFinder({ spans, calls, nodeOf }: Run): (target: Target | undefined) => number | undefined {
   const byResponse = new Map(calls.map(({ response_id, node }) => [response_id, node]))
   const merged = new Map(calls.flatMap(({ merged_span_ids, node }) => merged_span_ids.map((id) => [id, node] as const)))
-  let anywhere: Map<string, number> | undefined
+  let inAnyTrace: Map<string, number> | undefined
   return (target) => {
-    if (!target) return undefined
-    const { response_id, span_id, trace_id } = target
-    const node = response_id === undefined ? undefined : byResponse.get(response_id)
-    if (node !== undefined || !span_id) return node
-    if (trace_id === undefined) anywhere ??= new Map([...nodes].map(([key, n]) => [key.slice(key.indexOf('\0') + 1), n]))
-    return merged.get(span_id) ?? (trace_id === undefined ? anywhere!.get(span_id) : nodes.get(spanKey(trace_id, span_id)))
+    const { response_id, span_id, trace_id } = target ?? {}
+    const call = response_id === undefined ? undefined : byResponse.get(response_id)
+    if (call !== undefined || !span_id) return call
+    if (trace_id === undefined) inAnyTrace ??= new Map(spans.map((span, node) => [span.span_id, node]))
+    const node = merged.get(span_id) ?? (trace_id === undefined ? inAnyTrace!.get(span_id) : nodeOf(trace_id, span_id))
+    return node === -1 ? undefined : node
   }
 }

@@ -8,11 +8,13 @@
 // 3. The last one of the whole is the outcome, and null when its value was refused (NaN, text). Last is by sequence
 //    id where all carry one, else by time.
 // 4. Any other reward is a step reward: of the call it names, of the last call in the span it names, or, naming
-//    nothing, of the last call that ended before it in its own branch of the tree. Several on one call add up.
-//    An earlier reward that names the whole is replaced by the later one.
+//    nothing, of the call that led to it (causality.ts). Several on one call add up. An earlier reward that names the
+//    whole is replaced by the later one.
 
+import { causalityOf, lastBefore } from './causality.ts'
 import { parentsFirst } from './lineage.ts'
-import type { Call, Problem, Reward } from './rollout.ts'
+import { place } from './place.ts'
+import type { Call, Place, Problem, Reward } from './rollout.ts'
 import type { SpanTree } from './tree.ts'
 
 export interface StepReward {
@@ -34,9 +36,10 @@ export interface Outcome {
  * @param primary name of the dimension that counts where no carrier says so
  */
 export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, primary?: string): Outcome {
+  if (rewards.length === 0) return { outcome: null, parts: {}, steps: new Map(), problems: [] }
   const problems: Problem[] = []
   const policyCalls = calls.filter(({ judged }) => !judged)
-  const clock = clockOf(rewards, policyCalls)
+  const clock = clockOf(rewards, policyCalls, tree)
   const known = rewards.filter((reward) => isKnown(reward, problems)).sort((a, b) => clock.given(a) - clock.given(b))
   const below = callsBelow(policyCalls, tree, clock)
   const lastEnd = policyCalls.reduce((last, call) => Math.max(last, clock.ended(call)), -Infinity)
@@ -48,12 +51,9 @@ export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree
   const whole = known.filter(isWhole)
   const dimension = dimensionOf(known, whole, primary)
   const final = whole.findLast((reward) => valueOf(reward, dimension(reward)) !== undefined)
-  if (!final && namesOf(whole).size > 1) {
-    problems.push({
-      reason: 'reward_ambiguous',
-      span_id: whole[0]!.span_id,
-      detail: `none of ${[...namesOf(whole)].join(', ')} is the primary one`,
-    })
+  if (!final && whole.length > 0) {
+    const names = [...namesOf(whole)].join(', ')
+    problems.push({ reason: 'reward_ambiguous', span_id: whole[0]!.span_id, detail: `nothing says that ${names} is the primary reward` })
   }
 
   const stepped = known.filter((reward) => (isWhole(reward) ? final && reward !== final && reward.target === undefined : true))
@@ -88,11 +88,11 @@ interface Clock {
 }
 
 /** Sequence ids order what clocks of several machines cannot, if everything has one. */
-function clockOf(rewards: readonly Reward[], calls: readonly Call[]): Clock {
-  const places = [...rewards, ...calls]
-  if (places.every(({ sequence_id }) => sequence_id !== undefined)) return { given: (r) => r.sequence_id!, ended: (c) => c.sequence_id! }
-  const zero = places[0]?.end_time ?? 0n
-  return { given: (r) => Number(r.end_time - zero), ended: (c) => Number(c.end_time - zero) }
+function clockOf(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree): Clock {
+  const sequenced = [...rewards, ...calls].every(({ sequence_id }) => sequence_id !== undefined)
+  const time = (place: Place) =>
+    sequenced ? place.sequence_id! : place.node === -1 ? Number(place.end_time - tree.origin) / 1_000 : tree.end[place.node]!
+  return { given: time, ended: time }
 }
 
 type DimensionOf = (reward: Reward) => string | undefined
@@ -156,6 +156,7 @@ function callsBelow(calls: readonly Call[], tree: SpanTree, clock: Clock): Below
   return { count, last, total: placed.length }
 }
 
+/** The call that each step reward is given to; none for one that no call led to. */
 function ownersOf(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, clock: Clock, below: Below): Map<Reward, Call> {
   const owners = new Map<Reward, Call>()
   const byNode = new Map(calls.map((call) => [call.node, call]))
@@ -165,41 +166,22 @@ function ownersOf(rewards: readonly Reward[], calls: readonly Call[], tree: Span
     if (owner) owners.set(reward, owner)
   }
   const unnamed = rewards.filter(({ target }) => target === undefined)
-  for (const [reward, call] of precedingCalls(unnamed, calls, tree, clock)) owners.set(reward, call)
+  if (unnamed.length > 0) for (const [reward, call] of leadingCalls(unnamed, calls, tree, clock)) owners.set(reward, call)
   return owners
 }
 
-/**
- * For each reward, in time order, the last call that ended before it in the smallest subtree around it that has
- * one. One sweep through time: a call that ends becomes the latest of every node above it.
- */
-function precedingCalls(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, clock: Clock): Map<Reward, Call> {
-  const found = new Map<Reward, Call>()
-  if (rewards.length === 0) return found
-  const up = watched(rewards, tree)
-  const latest = new Array<Call | undefined>(tree.count)
+/** By the span tree, so that no branch takes its sibling's rewards; where the tree is silent, as for a reward in a trace of its own, by time. */
+function leadingCalls(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, clock: Clock): Map<Reward, Call> {
+  const { tree: whole, nodes } = place(tree, [...calls, ...rewards])
+  const led = lastBefore(causalityOf(whole), nodes.slice(0, calls.length))
+  const callAt = new Map(calls.map((call, i) => [nodes[i]!, call]))
   const byEnd = [...calls].sort((a, b) => clock.ended(a) - clock.ended(b))
-  let anywhere: Call | undefined
-  let next = 0
-  for (const reward of rewards) {
-    for (; next < byEnd.length && clock.ended(byEnd[next]!) <= clock.given(reward); next++) {
-      anywhere = byEnd[next]!
-      for (let node = above(up, anywhere.node); node !== -1; node = above(up, tree.parent[node]!)) latest[node] = anywhere
-    }
-    let node = above(up, reward.node)
-    while (node !== -1 && !latest[node]) node = above(up, tree.parent[node]!)
-    const call = node === -1 ? anywhere : latest[node]
+  const found = new Map<Reward, Call>()
+  let ended = 0
+  for (const [i, reward] of rewards.entries()) {
+    while (ended < byEnd.length && clock.ended(byEnd[ended]!) <= clock.given(reward)) ended++
+    const call = callAt.get(led[nodes[calls.length + i]!]!) ?? byEnd[ended - 1]
     if (call) found.set(reward, call)
   }
   return found
-}
-
-const above = (up: Int32Array, node: number): number => (node === -1 ? -1 : up[node]!)
-
-/** By node: itself or the nearest node above it that has a reward below; only those need to know their latest call. */
-function watched(rewards: readonly Reward[], tree: SpanTree): Int32Array {
-  const up = new Int32Array(tree.count).fill(-1)
-  for (const { node } of rewards) for (let n = node; n !== -1 && up[n] === -1; n = tree.parent[n]!) up[n] = n
-  for (const node of parentsFirst(tree)) if (up[node] === -1) up[node] = above(up, tree.parent[node]!)
-  return up
 }

@@ -63,7 +63,7 @@ export interface Place {
   /** True under an evaluator, judge or reward span. */
   readonly judged: boolean
   /** `agentlightning.span_sequence_id`, where it is given: orders spans whose clocks differ. */
-  readonly sequence_id?: number
+  readonly sequence_id?: number | undefined
 }
 
 export interface Call extends Place, Omit<CallReading, 'kind'> {
@@ -72,7 +72,7 @@ export interface Call extends Place, Omit<CallReading, 'kind'> {
   /** Ids of the spans merged into this one. */
   readonly merged_span_ids: readonly string[]
   /** Rollout that the span itself names; calls of two rollouts are never merged. */
-  readonly rollout_id?: string
+  readonly rollout_id?: string | undefined
 }
 
 export interface Tool extends Place, Omit<ToolReading, 'kind'> {
@@ -96,7 +96,7 @@ export interface Reward extends Place, RewardReading {
   /** The same each time the rollout is read. */
   readonly reward_id: string
   /** Node of the span or call that `target` names, where it is one of the rollout's. */
-  readonly target_node?: number
+  readonly target_node?: number | undefined
   /** Milliseconds since the Unix epoch. */
   readonly given_at: number
 }

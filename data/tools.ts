@@ -6,7 +6,7 @@ import type { Verdict } from './dialect.ts'
 import { toolCallsIn, type ToolCall, type ToolResult } from './messages.ts'
 import type { Call, Tool } from './rollout.ts'
 import { argumentsKey, valuesKey } from './tool_values.ts'
-import { compact } from './values.ts'
+import { fillGaps } from './values.ts'
 import { judgeResult } from './verdict.ts'
 
 /** Hand-offs, output functions, and ADK's summary of parallel calls are no tools. */
@@ -152,14 +152,14 @@ function answersIn({ prompt }: Call): { part: ToolCall | undefined; result: Tool
 function settle(tool: Tool, request: Request | undefined): Tool {
   const verdict = strongest(tool.verdict, request?.report)
   if (!request) return { ...tool, verdict }
-  return compact<Tool>({
+  return {
     ...tool,
     call_id: tool.call_id ?? request.part.id,
     arguments: tool.arguments ?? request.part.arguments,
     result: tool.result ?? request.report?.text,
     verdict,
     requested_by: request.call.span_id,
-  })
+  }
 }
 
 /** That a span says OK or has a result is weak: a tool message that is an error overturns it. */
@@ -179,7 +179,7 @@ function judgeReport(report: ToolResult): Pick<Verdict, 'status' | 'evidence'> {
 function infer(call: Call, part: ToolCall, report: ToolResult | undefined, requestedBy: string): Tool {
   const time = requestedBy === '' ? call.start_time : call.end_time
   const { parent_span_id, trace_id, dialect, scope, judged } = call
-  return compact<Tool>({
+  return {
     ...{ span_id: '', parent_span_id, trace_id, start_time: time, end_time: time, dialect, scope, node: -1, judged },
     name: part.name,
     call_id: part.id ?? report?.id,
@@ -189,7 +189,7 @@ function infer(call: Call, part: ToolCall, report: ToolResult | undefined, reque
     agent: call.agent,
     inferred: true,
     requested_by: requestedBy,
-  })
+  }
 }
 
 /** One execution once: a tool span right inside another of the same name, or two at once for one call id. */
@@ -216,5 +216,5 @@ export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array): 
 
 function mergeTwo(outer: Tool, inner: Tool): Tool {
   const verdict = inner.verdict.status === 'error' || outer.verdict.status === 'unknown' ? inner.verdict : outer.verdict
-  return { ...inner, ...outer, verdict: outer.verdict.status === 'error' ? outer.verdict : verdict }
+  return { ...fillGaps(outer, inner), verdict: outer.verdict.status === 'error' ? outer.verdict : verdict }
 }

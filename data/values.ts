@@ -131,9 +131,11 @@ const SESSION_KEYS = [
 
 export const sessionOf = (attributes: Attributes): string | undefined => textOf(first(attributes, SESSION_KEYS))
 
-/** The object without the keys whose value is undefined. */
-export function compact<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
-  const result: Record<string, unknown> = {}
-  for (const key in object) if (object[key] !== undefined) result[key] = object[key]
-  return result as T
+/** `whole`, and from `other` what it lacks: what is undefined, '' or an empty list. */
+export function fillGaps<T extends object>(whole: T, other: Partial<T>): T {
+  const filled = { ...whole } as Record<string, unknown>
+  for (const [key, value] of Object.entries(other)) if (isGap(filled[key])) filled[key] = value
+  return filled as T
 }
+
+export const isGap = (value: unknown): boolean => value === undefined || value === '' || (Array.isArray(value) && value.length === 0)

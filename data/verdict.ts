@@ -5,7 +5,7 @@
 import type { Verdict } from './dialect.ts'
 import type { Span } from './span.ts'
 import { payloadsOf } from './tool_values.ts'
-import { compact, first, numberOf, textOf, type ValueRecord } from './values.ts'
+import { first, numberOf, textOf, type ValueRecord } from './values.ts'
 
 export type Said = Pick<Verdict, 'status' | 'evidence'>
 
@@ -19,13 +19,13 @@ const ERROR_TEXT = /^\s*(Error\b|Traceback \(most recent|An error occurred)/
 export function verdictOf(span: Span, result: string | undefined, said?: Said): Verdict {
   const { attributes } = span
   const exception = span.events.findLast((event) => event.name === 'exception')
-  return compact<Verdict>({
+  return {
     ...judge(span, exception !== undefined, result, said),
     error_type: textOf(attributes['error.type']) ?? textOf(exception?.attributes['exception.type']),
     http_status: numberOf(first(attributes, ['http.response.status_code', 'http.status_code'])),
     grpc_status: numberOf(attributes['rpc.grpc.status_code']),
     exit_code: numberOf(first(attributes, ['process.exit.code', 'exit_code'])) ?? firstOf(payloadsOf(result), exitCode),
-  })
+  }
 }
 
 function judge(span: Span, threw: boolean, result: string | undefined, said: Said | undefined): Said {

@@ -4,7 +4,7 @@
 import type { Dialect, Reading, RewardReading } from '../data/dialect.ts'
 import { score } from '../data/score.ts'
 import type { Attributes, Item, Value } from '../data/span.ts'
-import { compact, listOf, recordOf, textOf, unflatten } from '../data/values.ts'
+import { listOf, recordOf, textOf, unflatten } from '../data/values.ts'
 
 const REWARD = 'agentlightning.reward'
 const REWARD_SPANS = new Set(['agentlightning.annotation', REWARD])
@@ -26,11 +26,9 @@ function readRewards(item: Item): RewardReading[] {
   const { attributes } = item
   const { dimensions, primary } = numbered(attributes)
   const target = targetOf(attributes)
-  if (dimensions.length > 0) return [compact<RewardReading>({ dimensions, primary, source: 'environment', target })]
+  if (dimensions.length > 0) return [{ dimensions, primary, source: 'environment', target }]
   if (item.signal === 'span' && REWARD_SPANS.has(item.name) && attributes.reward !== undefined) {
-    return [
-      compact<RewardReading>({ dimensions: [score('primary', attributes.reward)], primary: 'primary', source: 'environment', target }),
-    ]
+    return [{ dimensions: [score('primary', attributes.reward)], primary: 'primary', source: 'environment', target }]
   }
   // Which dimension it would be, its writer did not say.
   return attributes[REWARD] === undefined
@@ -48,7 +46,7 @@ function numbered(attributes: Attributes): Pick<RewardReading, 'dimensions' | 'p
   const dimensions = [...written]
     .sort(([a], [b]) => a - b)
     .map(([index, { name, value }]) => score(textOf(name) ?? (index === 0 ? 'primary' : `reward_${index}`), value))
-  return compact<Pick<RewardReading, 'dimensions' | 'primary'>>({ dimensions, primary: written.has(0) ? dimensions[0]!.name : undefined })
+  return { dimensions, primary: written.has(0) ? dimensions[0]!.name : undefined }
 }
 
 const TARGETS: Readonly<Record<string, keyof NonNullable<RewardReading['target']>>> = {

@@ -2,12 +2,12 @@
 // child spans `tool_call.NAME`, and decorated functions, whose output was how a reward was first sent.
 
 import type { CallReading, Dialect, PartReading, Reading, RewardReading, ToolReading } from '../data/dialect.ts'
-import { factsOf, finishOf } from '../data/genai.ts'
+import { callOf } from '../data/genai.ts'
 import { readIndexedCall } from '../data/indexed_call.ts'
 import { score } from '../data/score.ts'
 import type { Item, Span, Value } from '../data/span.ts'
 import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
-import { compact, decode, first, jsonOf, recordOf, sessionOf, textOf } from '../data/values.ts'
+import { decode, first, jsonOf, recordOf, sessionOf, textOf } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
 export default {
@@ -27,11 +27,11 @@ export default {
       case 'tool':
         return readTool(span)
       case 'agent':
-        return compact({
+        return {
           kind: 'agent' as const,
           name: textOf(first(attributes, ['operation.name', 'agent.name'])),
           session: sessionOf(attributes),
-        })
+        }
       case 'guardrail':
         return { kind: 'evaluator', name }
     }
@@ -52,13 +52,9 @@ function kindOf({ attributes }: Span): string {
 }
 
 function readCall({ attributes }: Span): CallReading {
-  const facts = factsOf(attributes)
-  return compact<CallReading>({
-    kind: 'call',
+  return callOf(attributes, {
     operation: attributes['gen_ai.request.type'] === 'completion' ? 'text_completion' : 'chat',
-    ...facts,
     ...readIndexedCall(attributes, 'gen_ai.request.functions'),
-    finish: finishOf(attributes['gen_ai.completion.0.finish_reason']) ?? facts.finish,
     flags: [],
   })
 }
@@ -82,14 +78,14 @@ function readTool(span: Span): ToolReading {
   const { attributes, name } = span
   const returned = first(attributes, ['agentops.tool.output', 'agentops.entity.output'])
   const { text, call_id } = unwrapResult(returned)
-  return compact<ToolReading>({
+  return {
     kind: 'tool',
     name: textOf(first(attributes, ['tool.name', 'operation.name'])) ?? textOf(name.replace(/\.tool$/, '')),
     call_id: textOf(attributes['tool.call.id']) ?? call_id,
     arguments: unwrapArguments(first(attributes, ['agentops.tool.input', 'agentops.entity.input'])),
     result: text,
     verdict: verdictOf(span, jsonOf(returned)),
-  })
+  }
 }
 
 /** Undefined where the span is no reward; null where it is one without a value. */

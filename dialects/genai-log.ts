@@ -3,9 +3,9 @@
 
 import type { Dialect, PartReading, Reading, RewardReading } from '../data/dialect.ts'
 import { EVALUATION, readEvaluation } from '../data/evaluation.ts'
-import { contentOf, factsOf, isMessageEvent, readMessageEvent } from '../data/genai.ts'
+import { callOf, contentOf, isMessageEvent, readMessageEvent } from '../data/genai.ts'
 import type { Item, LogRecord } from '../data/span.ts'
-import { compact } from '../data/values.ts'
+import { textOf } from '../data/values.ts'
 
 const DETAILS = 'gen_ai.client.inference.operation.details'
 
@@ -30,10 +30,10 @@ export default {
 
 function message({ span_id, event_name, body }: LogRecord): PartReading {
   const { messages, ...answer } = readMessageEvent(event_name, body)
-  return compact<PartReading>({ kind: 'part', of: span_id, messages, call: Object.keys(answer).length > 0 ? answer : undefined })
+  return { kind: 'part', of: span_id, messages, call: Object.keys(answer).length > 0 ? answer : undefined }
 }
 
 function details({ span_id, attributes }: LogRecord): PartReading {
-  const { finish, ...content } = contentOf(attributes)
-  return { kind: 'part', of: span_id, call: { ...content, ...(finish === undefined ? {} : { finish }), ...factsOf(attributes) } }
+  const operation = textOf(attributes['gen_ai.operation.name']) ?? 'chat'
+  return { kind: 'part', of: span_id, call: callOf(attributes, { operation, tokens: undefined, ...contentOf(attributes) }) }
 }

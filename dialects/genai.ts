@@ -4,13 +4,13 @@
 
 import type { AgentReading, CallReading, Dialect, Message, Reading, RewardReading, Tokens, ToolReading } from '../data/dialect.ts'
 import { EVALUATION, readEvaluation } from '../data/evaluation.ts'
-import { contentOf, factsOf, isMessageEvent, readMessageEvent, type Content, type EventReading } from '../data/genai.ts'
+import { callOf, contentOf, isMessageEvent, readMessageEvent, type Content, type EventReading } from '../data/genai.ts'
 import { joinMessages, readMessages, textIn, toolCallsIn, toolResultsIn } from '../data/messages.ts'
 import { readLogprobs, tokensOf } from '../data/provider_body.ts'
 import { parsePythonLiteral } from '../data/python_literal.ts'
 import type { Item, Span } from '../data/span.ts'
 import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
-import { compact, decode, first, jsonOf, recordOf, sessionOf, textOf } from '../data/values.ts'
+import { decode, first, jsonOf, recordOf, sessionOf, textOf } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
 const DETAILS = 'gen_ai.client.inference.operation.details'
@@ -58,21 +58,18 @@ function operationOf({ attributes, name }: Span): string | undefined {
 }
 
 function readCall(span: Span, operation: string): CallReading {
-  const { endpoint, ...facts } = factsOf(span.attributes)
   const content = contentIn(span)
   const recovered = recoverActions(content.completion)
-  return compact<CallReading>({
-    kind: 'call',
+  const call = callOf(span.attributes, {
     operation,
-    ...facts,
-    endpoint: isOpenAiAgents(span) ? undefined : endpoint,
     prompt: content.prompt,
     completion: recovered ?? content.completion,
     tools: content.tools,
-    finish: facts.finish ?? content.finish,
-    tokens: facts.tokens ?? logprobEvent(span),
+    finish: content.finish,
+    tokens: logprobEvent(span),
     flags: recovered ? [...content.flags, 'actionRecovered'] : content.flags,
   })
+  return isOpenAiAgents(span) ? { ...call, endpoint: undefined } : call
 }
 
 /** openai-agents-v2 says api.openai.com, whatever the endpoint is. */
@@ -102,7 +99,7 @@ function contentOfEvents({ events }: Span): Pick<Content, 'prompt' | 'completion
       else answer = { ...answer, ...said }
     } else if (name === 'gen_ai.content.prompt') prompt.push(...readMessages(decode(attributes['gen_ai.prompt']).value))
     else if (name === 'gen_ai.content.completion') {
-      answer = compact<EventReading>({ completion: joinMessages(readMessages(decode(attributes['gen_ai.completion']).value)) })
+      answer = { completion: joinMessages(readMessages(decode(attributes['gen_ai.completion']).value)) }
     }
   }
   return { prompt, ...answer }
@@ -134,7 +131,7 @@ function readTool(span: Span): ToolReading {
   const answer = toolResultsIn(completion)[0]?.text ?? (textIn(completion) || undefined)
   const returned = first(attributes, ['gen_ai.tool.call.result', 'tool_response']) ?? answer
   const { text, call_id } = unwrapResult(returned)
-  return compact<ToolReading>({
+  return {
     kind: 'tool',
     name: textOf(attributes['gen_ai.tool.name']) ?? textOf(span.name.replace(/^execute_tool /, '')),
     call_id: textOf(attributes['gen_ai.tool.call.id']) ?? call_id,
@@ -142,12 +139,11 @@ function readTool(span: Span): ToolReading {
     result: text,
     verdict: verdictOf(span, jsonOf(returned)),
     agent: textOf(attributes['gen_ai.agent.name']),
-  })
+  }
 }
 
-const readAgent = ({ attributes }: Span): AgentReading =>
-  compact<AgentReading>({
-    kind: 'agent',
-    name: textOf(first(attributes, ['gen_ai.agent.name', 'agent_name'])),
-    session: sessionOf(attributes),
-  })
+const readAgent = ({ attributes }: Span): AgentReading => ({
+  kind: 'agent',
+  name: textOf(first(attributes, ['gen_ai.agent.name', 'agent_name'])),
+  session: sessionOf(attributes),
+})

@@ -7,19 +7,7 @@ import { readRequest, readResponse } from '../data/provider_body.ts'
 import { score } from '../data/score.ts'
 import type { Attributes, Item, Span, Value } from '../data/span.ts'
 import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
-import {
-  compact,
-  decode,
-  first,
-  jsonOf,
-  listOf,
-  numberOf,
-  recordOf,
-  sessionOf,
-  textOf,
-  unflatten,
-  type ValueRecord,
-} from '../data/values.ts'
+import { decode, first, jsonOf, listOf, numberOf, recordOf, sessionOf, textOf, unflatten, type ValueRecord } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
 const SCOPES = /^(openinference\.instrumentation|@arizeai\/openinference)/
@@ -37,11 +25,11 @@ export default {
       case 'TOOL':
         return readTool(span)
       case 'AGENT':
-        return compact({
+        return {
           kind: 'agent' as const,
           name: textOf(first(span.attributes, ['agent.name', 'graph.node.id'])) ?? textOf(span.name),
           session: sessionOf(span.attributes),
-        })
+        }
       case 'EVALUATOR':
       case 'GUARDRAIL':
         return { kind: 'evaluator', name: span.name }
@@ -67,7 +55,7 @@ function readCall(span: Span): CallReading {
   if (fromRaw || (completion !== indexed && indexed)) flags.push('inputFromRaw')
   if (truncated || (output.truncated && !completion)) flags.push('truncated')
   if (parameters.previous_response_id) flags.push('historyIncomplete')
-  return compact<CallReading>({
+  return {
     kind: 'call',
     operation: 'chat',
     ...body,
@@ -81,7 +69,7 @@ function readCall(span: Span): CallReading {
     usage: usageOf(attributes) ?? body.usage,
     session: sessionOf(attributes),
     flags,
-  })
+  }
 }
 
 /** Of several choices the first counts; several messages of one choice are its parts. */
@@ -98,7 +86,7 @@ function promptOf(attributes: Attributes): { messages: readonly Message[]; fromR
     return { messages, fromRaw: false, truncated: false }
 
   const input = decode(attributes['input.value'])
-  const raw = readRequest(input.value).messages
+  const raw = readRequest(input.value)
   return worth(raw) > worth(messages)
     ? { messages: raw, fromRaw: messages.length > 0, truncated: false }
     : { messages, fromRaw: false, truncated: input.truncated && messages.length === 0 }
@@ -119,12 +107,12 @@ function richer(indexed: Message | undefined, raw: Message | undefined): Message
 function usageOf(attributes: Attributes): CallReading['usage'] {
   const count = (key: string) => numberOf(attributes[`llm.token_count.${key}`])
   if (count('prompt') === undefined && count('completion') === undefined) return undefined
-  return compact<NonNullable<CallReading['usage']>>({
+  return {
     input: count('prompt'),
     output: count('completion'),
     cache_read: count('prompt_details.cache_read'),
     reasoning: count('completion_details.reasoning'),
-  })
+  }
 }
 
 function toolsOf(attributes: Attributes): readonly Value[] | undefined {
@@ -136,14 +124,14 @@ function readTool(span: Span): ToolReading {
   const { attributes } = span
   const returned = attributes['output.value']
   const { text, call_id } = unwrapResult(returned)
-  return compact<ToolReading>({
+  return {
     kind: 'tool',
     name: textOf(attributes['tool.name']) ?? textOf(span.name),
     call_id: textOf(first(attributes, ['tool_call.id', 'tool.id', 'tool.call_id'])) ?? call_id,
     arguments: unwrapArguments(attributes['input.value']),
     result: text,
     verdict: verdictOf(span, jsonOf(returned)),
-  })
+  }
 }
 
 const ANNOTATORS: Readonly<Record<string, RewardReading['source']>> = { HUMAN: 'human', LLM: 'judge', CODE: 'environment' }
@@ -164,12 +152,12 @@ function readAnnotations(span: Span): RewardReading[] {
 function readAnnotation(entry: ValueRecord, target: NonNullable<RewardReading['target']>): RewardReading {
   const annotation = recordOf(entry.annotation ?? entry.evaluation) ?? {}
   const annotator = textOf(annotation.annotator_kind)
-  return compact<RewardReading>({
+  return {
     dimensions: [score(textOf(annotation.name) ?? 'annotation', annotation.score, annotation.label)],
     source: ANNOTATORS[annotator ?? ''] ?? 'judge',
     annotator: textOf(annotation.identifier) ?? annotator,
     target,
-  })
+  }
 }
 
 /** An evaluator's span carries what it found about the one span it links to; any other span speaks of itself. */

@@ -2,11 +2,11 @@
 // for tools, agents and workflows. Newer releases write model calls the GenAI way: genai.ts.
 
 import type { CallReading, Dialect, Reading, ToolReading } from '../data/dialect.ts'
-import { factsOf, finishOf } from '../data/genai.ts'
+import { callOf } from '../data/genai.ts'
 import { readIndexedCall } from '../data/indexed_call.ts'
 import type { Span } from '../data/span.ts'
 import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
-import { compact, first, jsonOf, sessionOf, textOf } from '../data/values.ts'
+import { first, jsonOf, sessionOf, textOf } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
 /** Keys that only an indexed model call has. Python drops the oldest attributes first, so one may be missing. */
@@ -26,11 +26,11 @@ export default {
       case 'tool':
         return readTool(span)
       case 'agent':
-        return compact({
+        return {
           kind: 'agent' as const,
           name: textOf(first(attributes, ['traceloop.entity.name', 'gen_ai.agent.name'])),
           session: sessionOf(attributes),
-        })
+        }
       case undefined:
         return attributes['llm.request.type'] === 'embedding' ? { kind: 'chain' } : readCall(span)
     }
@@ -39,13 +39,9 @@ export default {
 } satisfies Dialect
 
 function readCall({ attributes }: Span): CallReading {
-  const facts = factsOf(attributes)
-  return compact<CallReading>({
-    kind: 'call',
+  return callOf(attributes, {
     operation: attributes['llm.request.type'] === 'completion' ? 'text_completion' : 'chat',
-    ...facts,
     ...readIndexedCall(attributes, 'llm.request.functions'),
-    finish: finishOf(attributes['gen_ai.completion.0.finish_reason']) ?? facts.finish,
     flags: [],
   })
 }
@@ -54,12 +50,12 @@ function readTool(span: Span): ToolReading {
   const { attributes } = span
   const returned = first(attributes, ['gen_ai.tool.call.result', 'traceloop.entity.output'])
   const { text, call_id } = unwrapResult(returned)
-  return compact<ToolReading>({
+  return {
     kind: 'tool',
     name: textOf(first(attributes, ['gen_ai.tool.name', 'traceloop.entity.name'])),
     call_id: textOf(attributes['gen_ai.tool.call.id']) ?? call_id,
     arguments: unwrapArguments(first(attributes, ['gen_ai.tool.call.arguments', 'traceloop.entity.input'])),
     result: text,
     verdict: verdictOf(span, jsonOf(returned)),
-  })
+  }
 }
