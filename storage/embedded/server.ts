@@ -2,6 +2,7 @@
 // connection for a while, so a run of Leyden leaves nothing behind and needs no one to stop it.
 
 import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -19,8 +20,7 @@ try {
   await serve()
 } catch (error) {
   const { message } = error as Error
-  // chDB locks the folder itself, and the kernel frees that lock when a process dies.
-  if (/Code: 76\b/.test(message)) process.exit(ALREADY_SERVED)
+  if (await servedByAnother()) process.exit(ALREADY_SERVED)
   process.send?.({ problem: message })
   console.error(message)
   process.exit(1)
@@ -57,6 +57,21 @@ async function serve(): Promise<void> {
   await writeAddress(folder, { port: (server.address() as AddressInfo).port, pid: process.pid, password })
   rest()
   process.send?.({ ready: true })
+}
+
+/**
+ * chDB locks its file `status` and then writes its process id there; the kernel frees the lock when that process dies. What
+ * chDB says when it finds the file locked is the same as for any other failure.
+ */
+async function servedByAnother(): Promise<boolean> {
+  const status = await readFile(join(folder, 'clickhouse', 'status'), 'utf8').catch(() => null)
+  if (status === null) return false
+  const [, pid] = /^PID: (\d+)/m.exec(status) ?? []
+  try {
+    return pid === undefined || process.kill(Number(pid), 0)
+  } catch {
+    return false
+  }
 }
 
 function listen(server: Server, port: number): Promise<void> {
