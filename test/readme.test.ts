@@ -79,8 +79,8 @@ describe('queries', () => {
     leyden = await startLeyden()
     for (const file of ['examples/replay/order_agent.json', 'test/fixtures/spans/pitfall-no-content.json']) {
       const { resourceSpans, resourceLogs } = JSON.parse(read(file))
-      await leyden.post('traces', { resourceSpans })
-      if (resourceLogs) await leyden.post('logs', { resourceLogs })
+      expect((await leyden.post('traces', { resourceSpans })).status).toBe(200)
+      if (resourceLogs) expect((await leyden.post('logs', { resourceLogs })).status).toBe(200)
     }
     await leyden.rows(3, 'SELECT rollout_id FROM rollouts FINAL')
     await leyden.rows(1, 'SELECT group_id FROM credits')

@@ -7,6 +7,7 @@ import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
 
 import { registry } from '../cli/registry.ts'
+import { loadConfig } from '../pipeline/config.ts'
 import { componentPage } from '../pipeline/docs.ts'
 import type { Field, Fields } from '../pipeline/schema.ts'
 
@@ -90,6 +91,12 @@ describe.each(KINDS)('%s', (kind) => {
 
   test.each([...registry[kind]])('$type has an up-to-date page: `npm test -- -u` writes docs/' + kind, async (component) => {
     await expect(componentPage(component)).toMatchFileSnapshot(join(ROOT, 'docs', kind, `${component.type}.md`))
+  })
+
+  test.each([...registry[kind]])('the example on the page of $type is valid', async (component) => {
+    const [, example] = /```yaml\n([^]*?)```/.exec(componentPage(component))!
+    const { problems } = await loadConfig([`yaml:${example}`], { registry, env: {}, cwd: ROOT })
+    expect(problems.filter(({ path }) => path.startsWith(kind))).toEqual([])
   })
 
   test('have no page without a component', () => {
