@@ -8,7 +8,7 @@ import type { Rejected } from './scan.ts'
 export type Encoding = 'protobuf' | 'json'
 
 /** google.rpc codes in use. */
-export const CODE = { invalid_argument: 3, unimplemented: 12, internal: 13, unavailable: 14 } as const
+export const CODE = { invalid_argument: 3, unimplemented: 12, internal: 13, unavailable: 14, unauthenticated: 16 } as const
 
 export interface Failure {
   readonly code: number

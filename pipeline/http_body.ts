@@ -1,8 +1,10 @@
-// Reads the body of an HTTP request: within a limit, and uncompressed.
+// Reads the body of an HTTP request: within a limit, within what all requests together may hold, and uncompressed.
 
 import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
+import { gunzip, type ZlibOptions } from 'node:zlib'
+
+import type { Lease } from './admission.ts'
 
 /** A body that is not taken, with the status to answer. */
 export class BodyError extends Error {
@@ -14,27 +16,37 @@ export class BodyError extends Error {
   }
 }
 
-/** The limit holds for what is sent and for what it unpacks to. Throws BodyError, or whatever ended the connection. */
-export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/**
+ * The limit holds for what is sent and for what it unpacks to; `lease` is charged before memory is used. Throws BodyError, Refused
+ * where there is no room, or whatever ended the connection.
+ */
+export async function readBody(request: IncomingMessage, maxBytes: number, lease: Lease): Promise<Buffer> {
   const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (coding !== 'identity' && coding !== 'gzip') {
     throw new BodyError(415, `unsupported content encoding ${JSON.stringify(coding)}, supported: gzip`)
   }
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
-  const sent = await collect(request, maxBytes)
-  return coding === 'gzip' ? unzip(sent, maxBytes) : sent
+  const sent = await collect(request, maxBytes, lease)
+  return coding === 'gzip' ? unzip(sent, maxBytes, lease) : sent
 }
 
-function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/** A body is charged as it comes: one that is announced and never sent holds no room. */
+function collect(request: IncomingMessage, maxBytes: number, lease: Lease): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
+    let refused = false
     request.on('data', (chunk: Buffer) => {
-      size += chunk.length
-      if (size <= maxBytes) chunks.push(chunk)
-      else {
-        chunks.length = 0 // what still comes is read and dropped, so that the client gets to see the answer
-        reject(tooLarge(maxBytes))
+      if (refused) return // what still comes is read and dropped, so that the client gets to see the answer
+      try {
+        size += chunk.length
+        if (size > maxBytes) throw tooLarge(maxBytes)
+        lease.add(chunk.length)
+        chunks.push(chunk)
+      } catch (error) {
+        refused = true
+        chunks.length = 0
+        reject(error as Error)
       }
     })
     request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)))
@@ -42,13 +54,23 @@ function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   })
 }
 
-async function unzip(sent: Buffer, maxBytes: number): Promise<Buffer> {
+async function unzip(sent: Buffer, maxBytes: number, lease: Lease, size = Math.min(unpackedSize(sent), maxBytes)): Promise<Buffer> {
+  lease.add(size)
   try {
-    return await promisify(gunzip)(sent, { maxOutputLength: maxBytes })
+    // One chunk with a byte to spare, so that the result is not copied.
+    return await unpack(sent, { maxOutputLength: Math.max(size, 1), chunkSize: Math.max(size + 1, 64) })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes)
-    throw new BodyError(400, `gzip: ${(error as Error).message}`)
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') throw new BodyError(400, `gzip: ${(error as Error).message}`)
+    if (size === maxBytes) throw tooLarge(maxBytes)
   }
+  // Several members, or a lie: it gets as much as is allowed at all.
+  lease.add(-size)
+  return unzip(sent, maxBytes, lease, maxBytes)
 }
+
+const unpack = promisify<Buffer, ZlibOptions, Buffer>(gunzip)
+
+/** The last four bytes of gzip: the size of its last member, which is all there is, nearly always. */
+const unpackedSize = (sent: Buffer): number => (sent.length < 18 ? 0 : sent.readUInt32LE(sent.length - 4))
 
 const tooLarge = (maxBytes: number) => new BodyError(413, `the request body is larger than ${maxBytes} bytes`)

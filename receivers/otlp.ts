@@ -3,12 +3,16 @@
 
 import { fromJson, parseJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
+import { admission, createAdmission, type Lease } from '../pipeline/admission.ts'
+import { auth, authenticating } from '../pipeline/auth.ts'
 import { receiver, Refused, type Context, type Outputs } from '../pipeline/component.ts'
+import { cors, createCors } from '../pipeline/cors.ts'
 import { checkEndpoint, parseEndpoint, type Address } from '../pipeline/listen.ts'
 import { serveGrpc } from '../pipeline/otlp_grpc.ts'
 import { serveHttp } from '../pipeline/otlp_http.ts'
 import type { Take } from '../pipeline/otlp_server.ts'
-import { group, number, text } from '../pipeline/schema.ts'
+import { duration, group, number, text } from '../pipeline/schema.ts'
+import { checkTls, loadTls, tls, type TlsConfig } from '../pipeline/tls.ts'
 
 const SIGNALS = ['traces', 'logs'] as const
 const MIB = 1024 * 1024
@@ -25,6 +29,8 @@ export default receiver({
         grpc: group(
           {
             endpoint: text('Address and port to listen on.', { default: 'localhost:4317' }),
+            tls,
+            auth,
             max_recv_msg_size_mib: number('Largest message, in MiB, after decompression.', { default: 64 }),
           },
           'OTLP over gRPC; on when the key is there, even without a value.',
@@ -33,6 +39,9 @@ export default receiver({
         http: group(
           {
             endpoint: text('Address and port to listen on.', { default: 'localhost:4318' }),
+            tls,
+            auth,
+            cors,
             traces_url_path: text('Path that takes spans.', { default: '/v1/traces' }),
             logs_url_path: text('Path that takes log records.', { default: '/v1/logs' }),
             max_request_body_size: number('Largest body, in bytes, after decompression.', {
@@ -41,6 +50,8 @@ export default receiver({
               max: MAX_MIB * MIB,
               integer: true,
             }),
+            read_header_timeout: duration('How long the headers of a request may take to come.', { default: '1m', min: 1 }),
+            read_timeout: duration('How long a whole request may take to come.', { default: '1m', min: 1 }),
           },
           'OTLP over HTTP, protobuf and JSON; on when the key is there, even without a value.',
           { default: null },
@@ -49,13 +60,17 @@ export default receiver({
       'The protocols to listen for.',
       { default: { grpc: {}, http: {} } },
     ),
+    admission,
   },
 
-  check({ protocols: { grpc, http } }) {
+  check({ protocols: { grpc, http }, admission: { request_limit_mib } }) {
     if (!grpc && !http) return [{ message: 'must specify at least one protocol when using the OTLP receiver' }]
     const problems = []
-    if (grpc) problems.push(...checkEndpoint(grpc.endpoint, 'protocols', 'grpc', 'endpoint'))
-    if (http) problems.push(...checkEndpoint(http.endpoint, 'protocols', 'http', 'endpoint'))
+    for (const [protocol, options] of Object.entries({ grpc, http })) {
+      if (!options) continue
+      problems.push(...checkEndpoint(options.endpoint, 'protocols', protocol, 'endpoint'))
+      problems.push(...checkTls(options.tls, 'protocols', protocol, 'tls'))
+    }
     if (http && http.traces_url_path === http.logs_url_path) {
       problems.push({ path: ['protocols', 'http', 'logs_url_path'], message: 'must differ from traces_url_path' })
     }
@@ -64,36 +79,65 @@ export default receiver({
       const message = `invalid max_recv_msg_size_mib value, must be between 1 and ${MAX_MIB}: ${mib}`
       problems.push({ path: ['protocols', 'grpc', 'max_recv_msg_size_mib'], message })
     }
+    const largest = Math.max(mib, (http?.max_request_body_size ?? 0) / MIB)
+    if (request_limit_mib < largest) {
+      problems.push({
+        path: ['admission', 'request_limit_mib'],
+        message: `must hold the largest message, so at least ${Math.ceil(largest)}`,
+      })
+    }
     return problems
   },
 
-  create({ protocols: { grpc, http } }, context) {
-    const { id, log } = context
-    const servers: { stop(): Promise<void> }[] = []
+  create({ protocols: { grpc, http }, admission }, context) {
+    const { id, log, count } = context
+    const running: (() => Promise<void> | void)[] = []
 
     async function shutdown(): Promise<void> {
-      await Promise.all(servers.splice(0).map((server) => server.stop()))
+      await Promise.all(running.splice(0).map((stop) => stop()))
+    }
+
+    async function serverTls(config: TlsConfig | null) {
+      const loaded = config && (await loadTls(config, context))
+      if (loaded) running.push(loaded.stop)
+      return loaded ?? undefined
     }
 
     async function serve(protocol: 'grpc' | 'http', endpoint: string, listen: (bind: Bind) => Promise<Server>): Promise<void> {
       const address = parseEndpoint(endpoint)!
       const server = await listen({ address, option: `receivers::${id}::protocols::${protocol}::endpoint` })
-      servers.push(server)
+      running.push(server.stop)
       log.info(`Starting ${protocol.toUpperCase()} server`, { endpoint: `${address.host}:${server.port}` })
     }
 
     return {
       async start(next) {
         const signals = SIGNALS.filter((signal) => next[signal])
+        const limited = (transport: string) => (limit: string) => count('receiver_limit_hits', 1, { transport, limit })
+        const lease = createAdmission(admission, () => count('receiver_limit_hits', 1, { limit: 'request_limit_mib' }))
         try {
           if (grpc) {
-            const maxMessageBytes = grpc.max_recv_msg_size_mib * MIB
-            await serve('grpc', grpc.endpoint, (bind) => serveGrpc({ ...bind, maxMessageBytes, signals }, taking(next, 'grpc', context)))
+            const options = {
+              tls: await serverTls(grpc.tls),
+              authenticate: authenticating(grpc.auth, context, 'grpc'),
+              maxMessageBytes: grpc.max_recv_msg_size_mib * MIB,
+              signals,
+              limited: limited('grpc'),
+            }
+            await serve('grpc', grpc.endpoint, (bind) => serveGrpc({ ...options, ...bind }, taking(next, 'grpc', lease, context)))
           }
           if (http) {
-            const paths = new Map(signals.map((signal) => [absolute(http[`${signal}_url_path`]), signal]))
-            const maxBodyBytes = http.max_request_body_size
-            await serve('http', http.endpoint, (bind) => serveHttp({ ...bind, maxBodyBytes, paths }, taking(next, 'http', context)))
+            const options = {
+              tls: await serverTls(http.tls),
+              authenticate: authenticating(http.auth, context, 'http'),
+              allowOrigin: http.cors ? createCors(http.cors) : undefined,
+              maxBodyBytes: http.max_request_body_size,
+              paths: new Map(signals.map((signal) => [absolute(http[`${signal}_url_path`]), signal])),
+              headersTimeout: http.read_header_timeout,
+              requestTimeout: http.read_timeout,
+              limited: limited('http'),
+            }
+            await serve('http', http.endpoint, (bind) => serveHttp({ ...options, ...bind }, taking(next, 'http', lease, context)))
           }
         } catch (error) {
           await shutdown()
@@ -112,14 +156,15 @@ type Bind = { readonly address: Address; readonly option: string }
 type Server = { readonly port: number; stop(): Promise<void> }
 
 /** What happens to a request, whatever it came by. Received is accepted plus refused, exactly. */
-function taking(next: Outputs, transport: 'grpc' | 'http', { log, count }: Context): Take {
+function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { log, count }: Context): Take {
   return async (signal, encoding, read) => {
     const items = signal === 'traces' ? 'spans' : 'log_records'
     let accepted = 0
     let refused = 0
     let outcome = 'failure'
+    const lease = open()
     try {
-      const body = await read()
+      const body = await read(lease)
       const { batch, rejected } = scan(signal, encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body)
       refused = rejected.length + batch.count
       outcome = 'refused'
@@ -133,6 +178,7 @@ function taking(next: Outputs, transport: 'grpc' | 'http', { log, count }: Conte
       if (outcome === 'refused' && !(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
       throw error
     } finally {
+      lease.end()
       count(`receiver_accepted_${items}`, accepted, { transport })
       count(`receiver_refused_${items}`, refused, { transport })
       count('receiver_requests', 1, { transport, outcome })

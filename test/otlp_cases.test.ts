@@ -9,7 +9,8 @@ import { afterAll, describe, expect, test } from 'vitest'
 
 import { toJson } from '../data/otlp_json.ts'
 import { spanId, traceId, type SpanBatch } from '../data/span_batch.ts'
-import { Permanent, Refused, type Receiver } from '../pipeline/component.ts'
+import bearer_token_auth from '../extensions/bearer_token_auth.ts'
+import { Permanent, Refused, type Component, type Receiver } from '../pipeline/component.ts'
 import otlp from '../receivers/otlp.ts'
 import { configure, testContext } from './conformance.ts'
 import { bodyOf, protobufOf, type Body } from './otlp/bodies.ts'
@@ -32,7 +33,7 @@ interface Case {
   http_version?: string
   abort_after_bytes?: number
   compressed_flag?: 0 | 1
-  config?: { http?: object; grpc?: object; extensions?: object }
+  config?: { http?: object; grpc?: object; extensions?: Record<string, object> }
   downstream?: { fail: 'retryable' | 'permanent' | 'throttle'; retry_after_seconds?: number }
   expect: Record<string, any>
   why: string
@@ -40,15 +41,7 @@ interface Case {
 
 const cases = JSON.parse(readFileSync(new URL('fixtures/otlp/cases.json', import.meta.url), 'utf8')) as Case[]
 
-/** What waits for something that the receiver does not have yet. */
-const PENDING: Readonly<Record<string, string>> = {
-  'http-unauthenticated': 'the extension bearer_token_auth',
-  'http-authenticated': 'the extension bearer_token_auth',
-  'grpc-unauthenticated': 'the extension bearer_token_auth',
-  'cors-preflight': 'the option cors',
-  'cors-post': 'the option cors',
-  'cors-other-origin': 'the option cors',
-}
+const authenticators: Readonly<Record<string, Component<'extension'>>> = { bearer_token_auth }
 
 interface Running {
   readonly receiver: Receiver
@@ -61,8 +54,9 @@ interface Running {
   stop(): Promise<void>
 }
 
-async function start({ http: overHttp = {}, grpc: overGrpc = {} }: NonNullable<Case['config']> = {}): Promise<Running> {
-  const context = testContext({ id: 'otlp', kind: 'receiver' })
+async function start({ http: overHttp = {}, grpc: overGrpc = {}, extensions = {} }: NonNullable<Case['config']> = {}): Promise<Running> {
+  const apis = Object.entries(extensions).map(([type, options]) => [type, configure(authenticators[type]!, options).api])
+  const context = testContext({ id: 'otlp', kind: 'receiver', extensions: Object.fromEntries(apis) })
   const protocols = { grpc: { endpoint: 'localhost:0', ...overGrpc }, http: { endpoint: 'localhost:0', ...overHttp } }
   const receiver = configure(otlp, { protocols }, context)
   const batches: SpanBatch[] = []
@@ -103,7 +97,9 @@ async function run(one: Case): Promise<string[]> {
   try {
     const found = differences(one.expect, await play(one, server))
     const path = (one.config?.http as { traces_url_path?: string } | undefined)?.traces_url_path ?? '/v1/traces'
-    const after = await sendHttp(server.http, { ...GOOD, path })
+    const { token } = (one.config?.extensions?.bearer_token_auth ?? {}) as { token?: string }
+    const headers = { ...GOOD.headers, ...(token && { authorization: `Bearer ${token}` }) }
+    const after = await sendHttp(server.http, { ...GOOD, path, headers })
     return after.status === 200 ? found : [...found, `the next request is answered ${after.status}`]
   } finally {
     if (server !== shared) await server.stop()
@@ -160,25 +156,12 @@ const GOOD = {
 
 test('the cases of fixtures/otlp are all there', () => {
   expect(cases).toHaveLength(277)
-  expect(Object.keys(PENDING).filter((id) => !cases.some((one) => one.id === id))).toEqual([])
 })
 
 describe('a case of the OTLP specification passes:', () => {
-  test.each(cases.filter(({ id }) => !(id in PENDING)).map((one) => [one.requirement, one.id, one.why, one] as const))(
+  test.each(cases.map((one) => [one.requirement, one.id, one.why, one] as const))(
     '%s %s: %s',
     async (_requirement, _id, _why, one) => expect(await run(one)).toEqual([]),
     10_000,
-  )
-})
-
-describe('a case waits for', () => {
-  test.each(Object.entries(PENDING).map(([id, reason]) => [reason, cases.find((one) => one.id === id)!] as const))(
-    '%s',
-    async (_reason, one) => {
-      await expect(
-        run(one).then((found) => expect(found).toEqual([])),
-        `${one.id} passes: remove it from PENDING`,
-      ).rejects.toThrow()
-    },
   )
 })
