@@ -1,0 +1,48 @@
+// The processors that a rollout passes on its way to the exporters, without a pipeline around them.
+
+import type { Rollout } from '../data/rollout.ts'
+import type { Context, Processor } from '../pipeline/component.ts'
+import type { Plan } from '../pipeline/config.ts'
+import { readConfig } from '../pipeline/schema.ts'
+import { processors } from '../processors/index.ts'
+
+/** Those of config/pipeline.yaml. */
+const USUAL = ['policy_calls', 'air', 'credit_assignment']
+
+/** @param plan its first pipeline of rollouts decides @returns null when a processor drops the rollout */
+export async function processRollout(rollout: Rollout, plan: Plan | undefined): Promise<Rollout | null> {
+  let processed: Rollout | null = rollout
+  for (const processor of plan ? configured(plan) : usual()) {
+    if (processed) processed = (await processor.process(processed)) as Rollout | null
+  }
+  return processed
+}
+
+function configured({ processors, service }: Plan): Processor[] {
+  const pipeline = service.pipelines.find(({ signal }) => signal === 'rollouts')
+  return (pipeline?.processors ?? []).map((id) => {
+    const { component, config } = processors.get(id)!
+    return component.create(config, contextOf(id))
+  })
+}
+
+const usual = (): Processor[] =>
+  USUAL.map((type) => {
+    const component = processors.find((processor) => processor.type === type)!
+    return component.create(readConfig(component.config, null, [], []), contextOf(type))
+  })
+
+/** Nothing is counted or logged: this is no run. */
+const contextOf = (id: string): Context => ({
+  id,
+  kind: 'processor',
+  signal: 'rollouts',
+  log: { debug() {}, info() {}, warn() {}, error() {} },
+  count() {},
+  gauge() {},
+  extension() {
+    throw new Error(`${id} needs an extension, and none runs here`)
+  },
+  health() {},
+  problems: () => [],
+})
