@@ -8,7 +8,7 @@ import { ClickHouseError } from '@clickhouse/client'
 import { Unavailable } from './storage.ts'
 
 export interface Availability {
-  /** Runs an attempt, again for a while when it fails for reasons that pass. It must do no harm when run twice. */
+  /** Runs an attempt, again for a while when it fails for reasons that pass; then rejects as Unavailable. It must do no harm when run twice. */
   run<T>(attempt: () => Promise<T>): Promise<T>
   /** Makes contact. Rejects when ClickHouse answers but will not have us; resolves when it is merely away. */
   start(): Promise<void>
@@ -56,12 +56,11 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
         say(null)
         return result
       } catch (error) {
-        const { message } = error as Error
-        if (!passes(error)) throw error
-        if (failures < RETRY_PAUSES_MS.length) {
+        if (passes(error) && failures < RETRY_PAUSES_MS.length) {
           await sleep(RETRY_PAUSES_MS[failures])
           continue
         }
+        const { message } = error as Error
         say(`ClickHouse does not do its work: ${message}`)
         if (!(error instanceof ClickHouseError)) void recover(message)
         throw new Unavailable(`ClickHouse does not do its work: ${message}`, CONTACT_EVERY_MS, { cause: error })

@@ -48,6 +48,9 @@ export const DEFAULTS: StorageOptions = {
   report: () => {},
 }
 
+/** Larger blocks only cost memory. */
+const BLOCK_BYTES = 16_000_000
+
 /** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
 const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0, async_insert: 0 } as const
 
@@ -104,11 +107,17 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     }
   }
 
-  /** Inserts what `put` writes, unless that is nothing. The same revisions are the same block, however often they are sent. */
+  /** Inserts what `put` writes, in blocks of whole rollouts. The same revisions are the same blocks, however often they are sent. */
   async function insertRows(table: string, columns: string, rollouts: readonly Rollout[], put: (rows: Rows, rollout: Rollout) => void) {
     const rows = openRows()
-    for (const rollout of rollouts) put(rows, rollout)
-    if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts))
+    let first = 0
+    for (const [i, rollout] of rollouts.entries()) {
+      put(rows, rollout)
+      if (rows.length < BLOCK_BYTES && i < rollouts.length - 1) continue
+      if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts.slice(first, i + 1)))
+      rows.length = rows.count = 0
+      first = i + 1
+    }
   }
 
   async function writeRevision(rollouts: readonly Rollout[]): Promise<void> {

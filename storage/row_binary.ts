@@ -88,16 +88,15 @@ export function putMap<T>(rows: Rows, entries: Readonly<Record<string, T>>, put:
   }
 }
 
-/** Array(UInt32). */
-export function putUInt32Array(rows: Rows, values: readonly number[]): void {
-  putVarint(rows, values.length)
-  reserve(rows, values.length * 4)
-  for (const value of values) rows.length = rows.bytes.writeUInt32LE(value, rows.length)
-}
+/** Array(UInt32). What is no such number wraps around, so that no token id of a stranger stops an insert. */
+export const putUInt32Array = (rows: Rows, values: readonly number[]): void => putNumbers(rows, Uint32Array.from(values))
 
 /** Array(Float32). */
-export function putFloat32Array(rows: Rows, values: readonly number[]): void {
+export const putFloat32Array = (rows: Rows, values: readonly number[]): void => putNumbers(rows, Float32Array.from(values))
+
+function putNumbers(rows: Rows, values: Uint32Array | Float32Array): void {
   putVarint(rows, values.length)
-  reserve(rows, values.length * 4)
-  for (const value of values) rows.length = rows.bytes.writeFloatLE(value, rows.length)
+  reserve(rows, values.byteLength)
+  rows.bytes.set(new Uint8Array(values.buffer), rows.length)
+  rows.length += values.byteLength
 }

@@ -55,15 +55,15 @@ function putTransition(
   putString(rows, rollout.task_id)
   putString(rows, group)
   putString(rows, t.policy)
-  putNullable(rows, t.policy_version, putUInt64)
+  putNullable(rows, isCount(t.policy_version) ? t.policy_version : null, putUInt64)
   putString(rows, t.agent)
   putString(rows, t.model)
   putString(rows, t.response_id)
-  putString(rows, JSON.stringify(newMessages(t, parent)))
-  putString(rows, call.completion ? JSON.stringify(call.completion) : '')
-  putString(rows, JSON.stringify(call.tools ?? []))
+  putString(rows, json(newMessages(t, parent)))
+  putString(rows, call.completion ? json(call.completion) : '')
+  putString(rows, json(call.tools ?? []))
   putString(rows, call.finish ?? '')
-  putString(rows, JSON.stringify(call.params ?? {}))
+  putString(rows, json(call.params ?? {}))
   putUInt32Array(rows, suffix)
   putUInt32(rows, prefix)
   putUInt32Array(rows, call.tokens?.response ?? [])
@@ -85,6 +85,11 @@ function putTransition(
   rows.count++
 }
 
+const isCount = (n: number | null): n is number => Number.isSafeInteger(n) && n! >= 0
+
+/** Integers beyond 2^53 become text. */
+const json = (value: unknown): string => JSON.stringify(value, (_key, v: unknown) => (typeof v === 'bigint' ? String(v) : v))
+
 function newMessages({ call }: Transition, parent: Transition | undefined): readonly Message[] {
   return parent ? call.prompt.slice(parent.call.prompt.length + (parent.call.completion ? 1 : 0)) : call.prompt
 }
@@ -101,7 +106,7 @@ function newTokens({ call }: Transition, parent: Transition | undefined): { pref
 }
 
 function putUsage(rows: Rows, usage: Usage): void {
-  const counts = Object.entries(usage).filter(([, n]) => Number.isSafeInteger(n) && n >= 0)
+  const counts = Object.entries(usage).filter(([, n]) => isCount(n))
   putVarint(rows, counts.length)
   for (const [name, n] of counts) {
     putString(rows, name)

@@ -134,8 +134,15 @@ function succeed(response: ServerResponse, { bytes, rows_read, bytes_read }: Ans
 }
 
 function fail(response: ServerResponse, error: Error): void {
-  const code = Number(/Code: (\d+)/.exec(error.message)?.[1] ?? 1002)
+  const message = /^Code: \d+/.test(error.message) ? error.message : inClickHousesWords(error)
+  const code = Number(/^Code: (\d+)/.exec(message)![1])
   const status = error instanceof Refusal ? error.status : code === 60 || code === 81 ? 404 : 500
   response.writeHead(status, { 'X-ClickHouse-Exception-Code': code, 'Content-Type': 'text/plain; charset=UTF-8' })
-  response.end(`${error.message}\n`)
+  response.end(`${message}\n`)
+}
+
+/** An error of our own, such as a disk that is full when an insert's body arrives. */
+function inClickHousesWords({ code, message }: NodeJS.ErrnoException): string {
+  const [number, name] = code === 'ENOSPC' ? [243, 'NOT_ENOUGH_SPACE'] : [1002, 'UNKNOWN_EXCEPTION']
+  return `Code: ${number}. DB::Exception: ${message}. (${name})`
 }

@@ -26,7 +26,7 @@ export interface EmbeddedServer {
 
 export async function joinEmbedded(folder: string): Promise<EmbeddedServer> {
   requireChdb()
-  await mkdir(folder, { recursive: true })
+  await mkdir(folder, { recursive: true, mode: 0o700 })
   let closed = false
   let hold = await joinOrStart(folder)
   watch()
