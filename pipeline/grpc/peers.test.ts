@@ -1,0 +1,60 @@
+// Clients of other languages. grpcio is tried where python3 has it (pip install grpcio); grpc-go is built first, which takes a minute,
+// so it runs only where it is asked for: LEYDEN_PEERS=go.
+
+import { execFileSync, spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+import { expect, test } from 'vitest'
+
+import { serve } from '../../test/grpc.ts'
+import type { GrpcMethod } from './grpc.ts'
+import { createGrpcJsServer } from './grpc_js.ts'
+import { createGrpcServer } from './server.ts'
+
+const PEERS = fileURLToPath(new URL('../../test/peers/', import.meta.url))
+const TRANSPORTS = [
+  ['our framing', createGrpcServer],
+  ['grpc-js', createGrpcJsServer],
+] as const
+
+const METHODS = new Map<string, GrpcMethod>([
+  ['/test.Echo/Call', async (message) => message],
+  ['/test.Echo/Metadata', async (_message, call) => Buffer.from(call.metadata('x-name') ?? '')],
+  ['/test.Echo/Fail', () => Promise.reject(new Error())],
+  ['/test.Echo/Sleep', async (message) => (await sleep(1_000), message)],
+])
+
+async function tried(create: typeof createGrpcServer, command: string, args: string[], cwd: string): Promise<string> {
+  const errorOf = () => ({ code: 14, message: 'busy: 100%', details: Buffer.from('details') })
+  const { port } = await serve({ methods: METHODS, errorOf, maxMessageBytes: 8_000_000 }, create)
+  const peer = spawn(command, [...args, `127.0.0.1:${port}`], { cwd, stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  for await (const piece of peer.stdout) output += piece
+  return output
+}
+
+function works(command: string, ...args: string[]): boolean {
+  try {
+    execFileSync(command, args, { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+test.skipIf(!works('python3', '-c', 'import grpc')).each(TRANSPORTS)("Python's grpcio is served on %s", async (_transport, create) => {
+  const lines = (await tried(create, 'python3', ['grpcio.py'], PEERS)).trim().split('\n')
+  expect(lines.filter((line) => !line.startsWith('ok '))).toEqual([])
+  expect(lines).toHaveLength(10)
+})
+
+test.skipIf(process.env.LEYDEN_PEERS !== 'go').each(TRANSPORTS)(
+  'grpc-go is served on %s',
+  { timeout: 300_000 },
+  async (_transport, create) => {
+    const lines = (await tried(create, 'go', ['run', '.'], `${PEERS}grpc_go`)).trim().split('\n')
+    expect(lines.filter((line) => !line.startsWith('ok '))).toEqual([])
+    expect(lines).toHaveLength(11)
+  },
+)
