@@ -30,6 +30,13 @@ test('a request larger than a flush is stored whole', async () => {
   expect(await storage.rows('SELECT min(length(payload)) > 1500000 AS whole FROM spans')).toEqual([{ whole: 1 }])
 })
 
+test('requests that wait for room are stored once each', async () => {
+  const big = 'x'.repeat(700_000)
+  const requests = Array.from({ length: 60 }, (_, i) => spanBatch([1, 2].map((n) => ({ id: `w${i}-${n}`, attributes: { big } }))))
+  await Promise.all(requests.map((request) => storage.insertSpans([request], [])))
+  expect(await stored()).toMatchObject([{ rows: 120, spans: 120 }])
+})
+
 test('a span larger than a flush is stored', async () => {
   await storage.insertSpans([spanBatch([{ id: 'huge', attributes: { huge: 'y'.repeat(20_000_000) } }])], [])
   const [item] = await storage.readItems([traceIdOf('trace')])

@@ -46,7 +46,8 @@ export function spanInserter(insertRows: InsertRows): SpanInserter {
     const flushes = new Set<Flush>()
     for (const [b, batch] of batches.entries()) {
       for (let i = 0; i < batch.count; i++) {
-        const flush = filling ?? (await begin())
+        while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
+        const flush = (filling ??= begin())
         putSpan(flush.rows, batch, i, hints[b]?.[i] ?? '', flush.received_at)
         flushes.add(flush)
         if (flush.rows.length >= FLUSH_BYTES || flush.rows.count >= FLUSH_ROWS) send(flush)
@@ -55,9 +56,7 @@ export function spanInserter(insertRows: InsertRows): SpanInserter {
     await Promise.all([...flushes].map(({ stored }) => stored))
   }
 
-  async function begin(): Promise<Flush> {
-    while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
-    if (filling) return filling
+  function begin(): Flush {
     const rows = buffers.pop() ?? openRows(BUFFER_BYTES)
     let settle!: Flush['settle']
     const stored = new Promise<void>((resolve) => (settle = resolve))
@@ -65,7 +64,7 @@ export function spanInserter(insertRows: InsertRows): SpanInserter {
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(Date.now(), lastReceived + 1))
     const flush: Flush = { rows, received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
-    return (filling = flush)
+    return flush
   }
 
   function send(flush: Flush): void {
