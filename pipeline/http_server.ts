@@ -30,14 +30,14 @@ export function createHttpServer(
   handle: RequestListener,
 ): Server {
   const limits: ServerOptions = {
-    headersTimeout,
+    headersTimeout: Math.min(headersTimeout, requestTimeout),
     requestTimeout,
     connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeout, requestTimeout),
     keepAliveTimeout: IDLE_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
   }
   const server = tls ? createTlsServer({ ...tls.options, ...limits }, handle) : createServer(limits, handle)
-  if ('setSecureContext' in server) tls?.follow(server)
+  if ('setSecureContext' in server) tls?.guard(server)
   server.maxConnections = MAX_CONNECTIONS
   server.on('drop', () => limited('connections'))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {

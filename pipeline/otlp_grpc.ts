@@ -53,7 +53,7 @@ export async function serveGrpc({ address, option, tls, authenticate, maxMessage
   const { injectConnection } = calls.createConnectionInjector(ServerCredentials.createInsecure())
   const open = (socket: Socket) => injectConnection(socket.on('error', () => {}))
   const server = tls ? createTlsServer({ ...tls.options, ALPNProtocols: ['h2'] }, open) : createServer(open)
-  if ('setSecureContext' in server) tls?.follow(server)
+  if ('setSecureContext' in server) tls?.guard(server)
   server.maxConnections = MAX_CONNECTIONS
   server.on('drop', () => limited('connections'))
 

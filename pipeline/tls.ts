@@ -3,7 +3,8 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createSecureContext, type SecureContextOptions, type TlsOptions } from 'node:tls'
+import type { Socket } from 'node:net'
+import { createSecureContext, type SecureContextOptions, type Server as TlsServer, type TlsOptions } from 'node:tls'
 
 import type { Context } from './component.ts'
 import { onFileChange } from './file_change.ts'
@@ -61,10 +62,11 @@ export function checkTls(config: TlsConfig | null, ...path: string[]): { path: s
 }
 
 export interface ServerTls {
-  /** For a server of node:tls, node:https or node:http2. */
+  /** For a server of node:tls or node:https. */
   readonly options: TlsOptions
   /** Keeps a server on the newest certificate, until `stop`. */
-  follow(server: { setSecureContext(options: SecureContextOptions): void }): void
+  guard(server: TlsServer): void
+  /** Cuts off whoever has not finished the handshake: a server would wait for them before it is closed. */
   stop(): void
 }
 
@@ -73,7 +75,7 @@ const HANDSHAKE_MS = 20_000
 
 /** Rejects when something cannot be read, is not what it should be, or does not fit. */
 export async function loadTls(config: TlsConfig, { log }: Pick<Context, 'log'>): Promise<ServerTls> {
-  const followers: Parameters<ServerTls['follow']>[0][] = []
+  const servers: TlsServer[] = []
   let current = await readContext(config)
   const stops: (() => void)[] = []
 
@@ -82,7 +84,7 @@ export async function loadTls(config: TlsConfig, { log }: Pick<Context, 'log'>):
       const next = await readContext(config)
       if (JSON.stringify(next) === JSON.stringify(current)) return
       current = next
-      for (const server of followers) server.setSecureContext(current)
+      for (const server of servers) server.setSecureContext(current)
       log.info('TLS certificates were read anew')
     } catch (error) {
       log.error('TLS certificates cannot be read anew; the old ones stay in use', { error: messageOf(error) })
@@ -100,9 +102,24 @@ export async function loadTls(config: TlsConfig, { log }: Pick<Context, 'log'>):
     get options() {
       return { ...current, requestCert: mutual, rejectUnauthorized: mutual, handshakeTimeout: HANDSHAKE_MS }
     },
-    follow: (server) => void followers.push(server),
+    guard(server) {
+      servers.push(server)
+      stops.push(cutOffHandshakes(server))
+    },
     stop: () => stops.splice(0).forEach((stop) => stop()),
   }
+}
+
+function cutOffHandshakes(server: TlsServer): () => void {
+  const open = new Map<string, Socket>()
+  const peer = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`
+  server.on('connection', (socket: Socket) => {
+    const key = peer(socket)
+    open.set(key, socket)
+    socket.once('close', () => open.delete(key))
+  })
+  server.on('secureConnection', (socket) => open.delete(peer(socket)))
+  return () => open.forEach((socket) => socket.destroy())
 }
 
 async function readContext(config: TlsConfig): Promise<SecureContextOptions> {
