@@ -161,6 +161,10 @@ const BLOCK_KEYS = [
   'text',
   'toolUse',
   'toolResult',
+  'functionCall',
+  'function_call',
+  'functionResponse',
+  'function_response',
   'json',
   'image',
   'document',
@@ -195,17 +199,18 @@ function readPart(value: Value, type?: string): Part[] {
       return [toolResult(block)]
     case undefined:
     case null:
-      return readBedrock(block)
+      return readUntyped(block)
   }
   return isMedia(block) ? [media(block)] : [{ kind: 'text', text: jsonOf(block)! }]
 }
 
-/** Bedrock's blocks carry no type: their one key is it. */
-function readBedrock(block: ValueRecord): Part[] {
-  const use = recordOf(block.toolUse)
+/** The blocks of Bedrock and Gemini carry no type: their one key is it. */
+function readUntyped(block: ValueRecord): Part[] {
+  const use = recordOf(block.toolUse ?? block.functionCall ?? block.function_call)
   if (use) return [toolCall(use)]
-  const returned = recordOf(block.toolResult)
+  const returned = recordOf(block.toolResult ?? block.functionResponse ?? block.function_response)
   if (returned) return [toolResult(returned)]
+  if (block.thought === true) return readReasoning(block.text)
   const thought = recordOf(block.reasoningContent)
   if (thought) return readReasoning(recordOf(thought.reasoningText)?.text)
   if (block.text !== undefined) return readText(block.text)
@@ -272,7 +277,7 @@ function resultText(content: Value | undefined): string {
 }
 
 const isMedia = (block: ValueRecord): boolean =>
-  /image|audio|video|file|blob|uri|document|media/.test(String(block.type ?? Object.keys(block)[0])) || block.mime_type !== undefined
+  /image|audio|video|file|blob|uri|document|media|inline/.test(String(block.type ?? Object.keys(block)[0])) || block.mime_type !== undefined
 
 function media(block: ValueRecord): Part {
   const inner = recordOf(block[String(block.type)]) ?? recordOf(Object.values(block)[0]) ?? block

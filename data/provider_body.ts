@@ -2,33 +2,47 @@
 // than any attribute: the response id, and the token ids and logprobs of engines that return them.
 
 import type { CallReading, Message, Tokens, Usage } from './dialect.ts'
-import { joinMessages, readMessages } from './messages.ts'
+import { joinMessages, readMessages, withSystem } from './messages.ts'
 import type { Value } from './span.ts'
-import { listOf, numberOf, numbersOf, recordOf, textOf, type ValueRecord } from './values.ts'
+import { first, listOf, numberOf, numbersOf, recordOf, textOf, type ValueRecord } from './values.ts'
 
 export type Body = Partial<Pick<CallReading, 'response_id' | 'response_model' | 'completion' | 'finish' | 'usage' | 'tokens'>>
 
-/** Reads an OpenAI chat completion or Responses body, an Anthropic message, or LangChain generations. */
+/** Reads an OpenAI chat completion or Responses body, an Anthropic message, a Gemini response, or LangChain generations. */
 export function readResponse(value: Value | undefined): Body {
   const body = recordOf(Array.isArray(value) ? value[0] : value)
   if (!body) return {}
   if (Array.isArray(body.generations)) return readGenerations(body)
-  const choice = recordOf(listOf(body.choices)[0])
-  const completion = choice ? readChoice(choice) : joinMessages(readMessages(body.output ?? anthropic(body)))
+  const choice = recordOf(listOf(body.choices ?? body.candidates)[0])
+  const completion = choice ? readChoice(choice) : joinMessages(readMessages(body.output ?? single(body)))
+  const model = body.model ?? body.model_version ?? body.modelVersion
+  // A bare message or output item has an id too, but it is not the response's.
+  const whole = choice !== undefined || body.output !== undefined || model !== undefined
   return {
-    response_id: textOf(body.id),
-    response_model: textOf(body.model),
+    response_id: whole ? textOf(body.id ?? body.response_id ?? body.responseId) : undefined,
+    response_model: textOf(model),
     completion,
-    finish: textOf(choice?.finish_reason ?? body.stop_reason),
-    usage: readUsage(recordOf(body.usage)),
+    finish: textOf(choice?.finish_reason ?? choice?.finishReason ?? body.stop_reason ?? body.finish_reason ?? body.finishReason),
+    usage: readUsage(recordOf(body.usage ?? body.usage_metadata ?? body.usageMetadata)),
     tokens: readTokens(body, choice),
   }
 }
 
-/** The messages of a request. A bare list is its messages. */
-export function readRequest(value: Value | undefined): Message[] {
+/** A response, or what some recorders leave of one: its messages or its text. */
+export function readAnswer(value: Value | undefined): Body {
+  const body = readResponse(value)
+  return body.completion && !Array.isArray(value) ? body : { ...body, completion: joinMessages(readMessages(value)) ?? body.completion }
+}
+
+/** The messages of a request, with the system's in front where they are kept apart. A bare list is its messages. */
+export function readRequest(value: Value | undefined): readonly Message[] {
   const request = recordOf(value)
-  return readMessages(request ? (request.messages ?? request.input ?? request.prompt) : value)
+  if (!request) return readMessages(value)
+  const config = recordOf(request.config)
+  return withSystem(
+    request.system ?? request.instructions ?? config?.system_instruction ?? config?.systemInstruction,
+    readMessages(request.messages ?? request.input ?? request.contents ?? request.prompt),
+  )
 }
 
 /** `{"content": [{"logprob": -0.1, …}]}`, or the list alone. */
@@ -40,19 +54,26 @@ export const readLogprobs = (value: Value | undefined): number[] =>
 export function readUsage(usage: ValueRecord | undefined): Usage | undefined {
   if (!usage) return undefined
   const read: Usage = {
-    input: numberOf(usage.prompt_tokens ?? usage.input_tokens ?? usage.promptTokens),
-    output: numberOf(usage.completion_tokens ?? usage.output_tokens ?? usage.completionTokens),
+    input: numberOf(first(usage, INPUT_TOKENS)),
+    output: numberOf(first(usage, OUTPUT_TOKENS)),
     cache_read: numberOf((recordOf(usage.prompt_tokens_details) ?? recordOf(usage.input_tokens_details))?.cached_tokens),
     reasoning: numberOf((recordOf(usage.completion_tokens_details) ?? recordOf(usage.output_tokens_details))?.reasoning_tokens),
   }
   return Object.values(read).some((n) => n !== undefined) ? read : undefined
 }
 
-const anthropic = (body: ValueRecord): Value | undefined => (body.role === 'assistant' ? body : undefined)
+const INPUT_TOKENS = ['prompt_tokens', 'input_tokens', 'promptTokens', 'inputTokens', 'prompt_token_count', 'promptTokenCount', 'input']
+const OUTPUT_TOKENS = [
+  ...['completion_tokens', 'output_tokens', 'completionTokens', 'outputTokens'],
+  ...['candidates_token_count', 'candidatesTokenCount', 'output'],
+]
+
+/** Anthropic's body is the message itself, Gemini's newer one holds it as `content`. */
+const single = (body: ValueRecord): Value | undefined => (body.role === 'assistant' ? body : recordOf(body.content))
 
 function readChoice(choice: ValueRecord): Message | undefined {
   if (typeof choice.text === 'string') return { role: 'assistant', parts: [{ kind: 'text', text: choice.text }] }
-  return joinMessages(readMessages(choice.message))
+  return joinMessages(readMessages(choice.message ?? choice.content))
 }
 
 /** vLLM returns prompt_token_ids on the body (or on the choice, for completions) and token_ids on the choice. */

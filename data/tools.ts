@@ -73,6 +73,9 @@ function match(requests: readonly Request[], tools: readonly Tool[], agentOf: Ag
       for (const [tool, request] of pair(requests, left, requestKey, toolKey)) take(tool, request)
     }
   }
+  // LlamaIndex's spans do not say which tool ran: only their order is left.
+  const nameless = tools.filter((tool) => !owners.has(tool) && tool.name === undefined)
+  for (const [tool, request] of pair(requests, nameless, ({ call }) => agent(call), agent)) take(tool, request)
   return owners
 }
 
@@ -154,6 +157,7 @@ function settle(tool: Tool, request: Request | undefined): Tool {
   if (!request) return { ...tool, verdict }
   return {
     ...tool,
+    name: tool.name ?? request.part.name,
     call_id: tool.call_id ?? request.part.id,
     arguments: tool.arguments ?? request.part.arguments,
     result: tool.result ?? request.report?.text,
