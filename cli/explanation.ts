@@ -45,7 +45,7 @@ export function explanationText(items: readonly Item[], rollout: Rollout): strin
 }
 
 function headline({ rollout_id, attempt_id, spans, calls, transitions, outcome, mode }: Rollout): string {
-  const name = attempt_id ? `${rollout_id}, attempt ${attempt_id}` : rollout_id
+  const name = rollout_id === '' ? '(no id)' : attempt_id ? `${rollout_id}, attempt ${attempt_id}` : rollout_id
   const found =
     calls.length === 0 ? 'no model call was found' : `${counted(calls.length, 'model call')}, ${counted(transitions.length, 'transition')}`
   const scored = outcome === null ? 'no outcome' : `outcome ${outcome}`

@@ -27,11 +27,19 @@ export function unfit(call: Call): { reason: Flag; detail: string } | null {
 
 /** @param calls by start time @param agentOf the agent that a call belongs to, by node */
 export function checkCompleteness(calls: readonly Call[], agentOf: (call: Call) => number): Call[] {
-  return flagLostHistory(calls.map(checkAlone), agentOf)
+  const used = new Set<string | undefined>([undefined])
+  const checked = calls.map((call) => {
+    const ids = toolCallsIn(call.completion).map((part) => part.id)
+    const own = ids.filter((id) => !used.has(id))
+    for (const id of ids) used.add(id)
+    return checkAlone(call, own)
+  })
+  return flagLostHistory(checked, agentOf)
 }
 
-function checkAlone(call: Call): Call {
-  const prompt = beforeOwnAnswer(call)
+/** @param ownIds tool calls that this completion was the first to make: some servers use ids again in each turn */
+function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
+  const prompt = beforeOwnAnswer(call, ownIds)
   const flags = new Set<Flag>(call.flags)
   if (prompt !== call.prompt) flags.add('promptContainedOutput')
   if (prompt.length === 0) flags.add('contentMissing')
@@ -59,12 +67,8 @@ const isHidden = (part: Part): boolean => part.kind !== 'media' && isRedacted(te
 const lacksId = (part: Part): boolean => (part.kind === 'tool_call' || part.kind === 'tool_result') && part.id === undefined
 
 /** Some recorders serialise the message list late, when the agent has already added the answer to it. */
-function beforeOwnAnswer({ prompt, completion }: Call): readonly Message[] {
-  const ids = new Set(toolCallsIn(completion).map((part) => part.id))
-  ids.delete(undefined)
-  const own = prompt.findIndex(
-    (message) => message.role === 'assistant' && toolCallsIn(message).some((part) => part.id !== undefined && ids.has(part.id)),
-  )
+function beforeOwnAnswer({ prompt, completion }: Call, ownIds: readonly (string | undefined)[]): readonly Message[] {
+  const own = ownIds.length === 0 ? -1 : prompt.findIndex((message) => toolCallsIn(message).some((part) => ownIds.includes(part.id)))
   if (own !== -1) return prompt.slice(0, own)
   const last = prompt.at(-1)
   const text = textIn(completion).trim()

@@ -34,7 +34,7 @@ export function payloadsOf(result: Value | undefined): ValueRecord[] {
   const payloads: ValueRecord[] = []
   for (let payload = recordOf(decode(result).value); payload && payloads.length < MAX_WRAPPERS;) {
     payloads.push(payload)
-    payload = RESULT_WRAPPERS.map((key) => recordOf(payload![key])).find((inner) => inner !== undefined)
+    payload = RESULT_WRAPPERS.map((key) => recordOf(decode(payload![key]).value)).find((inner) => inner !== undefined)
   }
   return payloads
 }

@@ -8,9 +8,9 @@ import { callOf, contentOf, isMessageEvent, readMessageEvent, type Content, type
 import { joinMessages, readMessages, textIn, toolCallsIn, toolResultsIn } from '../data/messages.ts'
 import { readLogprobs, tokensOf } from '../data/provider_body.ts'
 import { parsePythonLiteral } from '../data/python_literal.ts'
-import type { Item, Span } from '../data/span.ts'
+import type { Attributes, Item, Span } from '../data/span.ts'
 import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
-import { decode, first, jsonOf, recordOf, sessionOf, textOf } from '../data/values.ts'
+import { decode, first, jsonOf, listOf, recordOf, sessionOf, textOf } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
 const DETAILS = 'gen_ai.client.inference.operation.details'
@@ -89,10 +89,10 @@ function contentIn(span: Span): Content {
   return { ...content, ...contentOfEvents(span) }
 }
 
-function contentOfEvents({ events }: Span): Pick<Content, 'prompt' | 'completion' | 'finish'> {
+function contentOfEvents(span: Span): Pick<Content, 'prompt' | 'completion' | 'finish'> {
   const prompt: Message[] = []
   let answer: EventReading = {}
-  for (const { name, attributes } of events) {
+  for (const { name, attributes } of [...span.events, ...eventsAttribute(span)]) {
     if (isMessageEvent(name)) {
       const { messages, ...said } = readMessageEvent(name, attributes)
       if (messages) prompt.push(...messages)
@@ -104,6 +104,13 @@ function contentOfEvents({ events }: Span): Pick<Content, 'prompt' | 'completion
   }
   return { prompt, ...answer }
 }
+
+/** Pydantic AI's first version writes the events into one attribute. */
+const eventsAttribute = ({ attributes }: Span): { name: string; attributes: Attributes }[] =>
+  listOf(decode(attributes.events).value).flatMap((value) => {
+    const event = recordOf(value)
+    return event ? [{ name: String(event['event.name']), attributes: event }] : []
+  })
 
 /**
  * Tool calls that openai-agents-v2 wrote as the repr() of their objects into a text part:

@@ -46,11 +46,11 @@ function readCall(span: Span): CallReading {
   const { attributes } = span
   const output = decode(attributes['output.value'])
   const parameters = recordOf(decode(attributes['llm.invocation_parameters']).value) ?? {}
-  const { response_model, completion: rawCompletion, ...body } = readResponse(output.value)
+  const body = readResponse(output.value)
   const { messages, fromRaw, truncated } = promptOf(attributes)
   const indexed = joinMessages(readMessages(answers(unflatten(attributes, 'llm.output_messages'), parameters)))
-  const completion = richer(indexed, rawCompletion)
-  const { model, ...params } = parameters
+  const completion = richer(indexed, body.completion)
+  const { model, tools: _tools, ...params } = parameters
   const flags: Flag[] = []
   if (fromRaw || (completion !== indexed && indexed)) flags.push('inputFromRaw')
   if (truncated || (output.truncated && !completion)) flags.push('truncated')
@@ -58,15 +58,16 @@ function readCall(span: Span): CallReading {
   return {
     kind: 'call',
     operation: 'chat',
-    ...body,
-    request_model: textOf(first(attributes, ['llm.request.model_name'])) ?? textOf(model),
-    response_model: textOf(first(attributes, ['llm.response.model_name', 'llm.model_name'])) ?? response_model,
+    request_model: textOf(attributes['llm.request.model_name']) ?? textOf(model),
+    response_model: textOf(first(attributes, ['llm.response.model_name', 'llm.model_name'])) ?? body.response_model,
+    response_id: body.response_id,
     prompt: messages,
     completion,
     tools: toolsOf(attributes),
-    params: Object.keys(params).length > 0 ? params : undefined,
+    params,
     finish: textOf(attributes['llm.finish_reason']) ?? body.finish,
     usage: usageOf(attributes) ?? body.usage,
+    tokens: body.tokens,
     session: sessionOf(attributes),
     flags,
   }
