@@ -4,8 +4,9 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 
-import { createFrameReader, FLAG, frame, PREFACE, TYPE } from '../pipeline/grpc/frames.ts'
+import { createFrameReader, FLAG, frame, TYPE } from '../pipeline/grpc/frames.ts'
 import { createHpackDecoder, encodeField, type Field } from '../pipeline/grpc/hpack.ts'
+import { PREFACE } from '../pipeline/grpc/preface.ts'
 import { ECHO } from './grpc.ts'
 
 export interface Frame {

@@ -4,8 +4,9 @@ import { expect, test } from 'vitest'
 
 import { serve } from '../../test/grpc.ts'
 import { data, HELLO, prefixed, rawClient, request, requestBlock } from '../../test/raw_h2.ts'
-import { CODE, FLAG, frame, MAX_WINDOW, PREFACE, rstStream, SETTING, settingsFrame, TYPE, windowUpdate } from './frames.ts'
+import { CODE, FLAG, frame, MAX_WINDOW, rstStream, SETTING, settingsFrame, TYPE, windowUpdate } from './frames.ts'
 import { encodeField } from './hpack.ts'
+import { PREFACE } from './preface.ts'
 
 const HELLO_MESSAGE = prefixed('hello')
 const nothing = Buffer.alloc(0)
@@ -85,6 +86,7 @@ test.each<[string, Buffer[], number]>([
   ['a stream below the last', [HELLO, request(5), request(3)], CODE.streamClosed],
   ['a header block interrupted by data', [HELLO, request(1), request(3, {}, 0), data(1, HELLO_MESSAGE)], CODE.protocolError],
   ['a header block interrupted by a ping', [HELLO, request(1, {}, 0), frame(TYPE.ping, 0, 0, Buffer.alloc(8))], CODE.protocolError],
+  ['a header block interrupted by an extension', [HELLO, request(1, {}, 0), frame(0x21, 0, 1, nothing)], CODE.protocolError],
   ['a header block continued by another', [HELLO, request(1, {}, 0), frame(TYPE.continuation, 4, 3, nothing)], CODE.protocolError],
   ['a continuation of nothing', [HELLO, frame(TYPE.continuation, 4, 1, block)], CODE.protocolError],
   ['headers of nonsense', [HELLO, frame(TYPE.headers, FLAG.endHeaders, 1, Buffer.from([0xff]))], CODE.compressionError],
@@ -155,4 +157,32 @@ test('HTTP/1 gets an answer that its clients can read', async () => {
     505,
     'HTTP Version Not Supported',
   ])
+})
+
+test('more data than the window allows ends the connection', async () => {
+  const { port } = await serve({ maxBytesInFlight: 2 << 20, method: () => new Promise(() => {}) })
+  const client = await rawClient(port)
+  const call3 = Buffer.concat([request(3), data(3, HELLO_MESSAGE)])
+  // While methods hold more than half of the memory, no window is given back.
+  client.send(request(1), data(1, prefixed(Buffer.alloc(1_000_000))), call3, request(5))
+  for (let i = 0; i < 17; i++) client.send(data(5, Buffer.alloc(1_000_000), 0))
+  expect((await client.goAway()).code).toBe(CODE.flowControlError)
+})
+
+test('when the server closes, calls are taken that were sent before the client knew', async () => {
+  const server = await serve()
+  const client = await rawClient(server.port)
+  client.send(call)
+  await client.answer(1)
+  const closing = server.close(10_000)
+  expect(await client.goAway()).toMatchObject({ lastId: MAX_WINDOW, code: CODE.noError })
+  client.send(request(3), data(3, HELLO_MESSAGE))
+  expect((await client.answer(3)).fields).toMatchObject({ 'grpc-status': '0' })
+  const ping = await client.frame(({ type }) => type === TYPE.ping)
+  client.send(request(5), frame(TYPE.ping, FLAG.ack, 0, ping.payload), request(7), data(5, HELLO_MESSAGE))
+  const last = await client.frame(({ type, payload }) => type === TYPE.goAway && payload.readUInt32BE() === 5)
+  expect(last.payload.readUInt32BE(4)).toBe(CODE.noError)
+  expect((await client.answer(5)).fields).toMatchObject({ 'grpc-status': '0' })
+  await client.ended
+  await closing
 })

@@ -2,6 +2,7 @@
 
 import type { Duplex } from 'node:stream'
 
+import { createAllowance } from './allowance.ts'
 import { createCalls, type Call, type Service } from './calls.ts'
 import {
   CODE,
@@ -14,7 +15,6 @@ import {
   illegal,
   MAX_WINDOW,
   OUR_MAX_FRAME,
-  PREFACE,
   readSettings,
   rstStream,
   SETTING,
@@ -27,6 +27,7 @@ import type { Limit } from './grpc.ts'
 import { createHeaderBlocks } from './header_blocks.ts'
 import { createHpackDecoder } from './hpack.ts'
 import { createOutput } from './output.ts'
+import { createGreeting, Http1 } from './preface.ts'
 
 export interface Connection {
   /** Takes what the client sent, in any pieces. The bytes are not kept. */
@@ -53,10 +54,6 @@ const IDLE_FRAMES = { atOnce: 10_000, perSecond: 1_000 }
 const LINGER_MS = 1_000
 const DRAIN_PING = Buffer.from('draining')
 const ALIVE_PING = Buffer.from('alive...')
-const HTTP1 = /^[A-Z]{3,7} /
-const NO_HTTP1 = Buffer.from(
-  'HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nThis port speaks gRPC, over HTTP/2 only.\n',
-)
 
 export function createConnection(socket: Duplex, service: Service): Connection {
   const { limits } = service
@@ -68,11 +65,11 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   const blocks = createHeaderBlocks(maxBlock, onBlock, () => service.limited('header_bytes'))
   const hpack = createHpackDecoder(limits.maxHeaderBytes)
   const read = createFrameReader({ dataStart, data: onData, dataEnd, frame: onFrame }, maxBlock)
+  const greeting = createGreeting()
   const mayReset = createAllowance(RESETS)
   const mayIdle = createAllowance(IDLE_FRAMES)
 
   let phase: 'preface' | 'settings' | 'open' | 'draining' | 'drained' | 'closed' = 'preface'
-  let greeted = 0
   /** When the client was last heard, when it last had a call, when it was pinged since, when its connection began to end. */
   let heard = opened
   let busy = opened
@@ -96,36 +93,34 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     try {
       work()
     } catch (error) {
-      const known = error instanceof ConnectionError
-      if (!known) service.onError(error)
-      end(goAway(lastId, known ? error.code : CODE.internalError, known ? error.message : ''))
+      end(farewell(error))
       for (const call of streams.values()) calls.drop(call)
     }
+  }
+
+  function farewell(error: unknown): Buffer {
+    if (error instanceof ConnectionError) return goAway(lastId, error.code, error.message)
+    if (error instanceof Http1) return error.answer
+    service.onError(error)
+    return goAway(lastId, CODE.internalError)
   }
 
   function receive(piece: Buffer): void {
     if (phase === 'closed') return
     heard = performance.now()
     pinged = undefined
-    read(phase === 'preface' ? greet(piece) : piece)
+    if (phase === 'preface') greet(piece)
+    else read(piece)
     letSend()
   }
 
-  /** Returns what follows the preface, once that is complete. */
-  function greet(piece: Buffer): Buffer {
-    const size = Math.min(piece.length, PREFACE.length - greeted)
-    if (PREFACE.compare(piece, 0, size, greeted, greeted + size) !== 0) {
-      if (greeted > 0 || !HTTP1.test(piece.toString('latin1', 0, 8))) throw illegal('this is not HTTP/2')
-      end(NO_HTTP1)
-      return piece.subarray(piece.length)
-    }
-    greeted += size
-    if (greeted === PREFACE.length) {
-      phase = 'settings'
-      output.write(settingsFrame(ourSettings()))
-      output.write(windowUpdate(0, WINDOW - DEFAULT_WINDOW))
-    }
-    return piece.subarray(size)
+  function greet(piece: Buffer): void {
+    const rest = greeting(piece)
+    if (!rest) return
+    phase = 'settings'
+    output.write(settingsFrame(ourSettings()))
+    output.write(windowUpdate(0, WINDOW - DEFAULT_WINDOW))
+    read(rest)
   }
 
   function ourSettings(): [number, number][] {
@@ -183,6 +178,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
       case TYPE.pushPromise:
         throw illegal('a client cannot push')
     }
+    if (type > TYPE.continuation) return spendIdle() // an extension that nobody agreed on
     if (id !== 0) throw illegal(`a frame of type ${type} on a stream`)
     if (type === TYPE.settings) onSettings(flags, payload)
     else if (type === TYPE.ping) onPing(flags, payload)
@@ -337,16 +333,5 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     sweep: (now) => guarded(() => sweep(now)),
     letSend,
     drain,
-  }
-}
-
-/** A number of things that may happen at once, regained at so many a second. */
-function createAllowance({ atOnce, perSecond }: { atOnce: number; perSecond: number }): (now: number) => boolean {
-  let left = atOnce
-  let counted = performance.now()
-  return (now) => {
-    left = Math.min(atOnce, left + ((now - counted) / 1_000) * perSecond) - 1
-    counted = now
-    return left >= 0
   }
 }

@@ -28,7 +28,6 @@ export const CODE = {
 } as const
 export type Code = (typeof CODE)[keyof typeof CODE]
 
-export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 export const DEFAULT_WINDOW = 65_535
 export const MAX_WINDOW = 2 ** 31 - 1
 export const DEFAULT_FRAME = 16_384
@@ -54,7 +53,7 @@ export interface FrameEvents {
   data(bytes: Buffer, start: number, end: number): void
   /** `padding`: how many of its bytes were none. */
   dataEnd(id: number, length: number, padding: number, endStream: boolean): void
-  /** Any other frame, complete. `payload` is only valid during the call. */
+  /** Any other frame, complete. `payload` is only valid during the call, and empty for a type that nobody knows. */
   frame(type: number, flags: number, id: number, payload: Buffer): void
 }
 
@@ -97,7 +96,7 @@ export function createFrameReader(events: FrameEvents, maxHeaderBlock: number): 
       if (last) {
         inside = false
         if (type === TYPE.data) events.dataEnd(id, length, flags & FLAG.padded ? padding + 1 : 0, (flags & FLAG.endStream) !== 0)
-        else if (type <= TYPE.continuation) events.frame(type, flags, id, held ?? piece.subarray(at, end))
+        else events.frame(type, flags, id, type > TYPE.continuation ? EMPTY : (held ?? piece.subarray(at, end)))
         held = undefined
       }
       at = end

@@ -5,9 +5,10 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
 
 import { seeded } from '../../test/random.ts'
-import { createFrameReader, PREFACE, settingsFrame, TYPE } from './frames.ts'
+import { createFrameReader, settingsFrame, TYPE } from './frames.ts'
 import { createHeaderBlocks } from './header_blocks.ts'
 import { createHpackDecoder, encodeField, type HpackDecoder } from './hpack.ts'
+import { PREFACE } from './preface.ts'
 
 const bytes = (hex: string) => Buffer.from(hex.replaceAll(' ', ''), 'hex')
 const decode = (decoder: HpackDecoder, block: Buffer) => decoder.decode(block)?.map(({ name, value }) => `${name}: ${value}`)
