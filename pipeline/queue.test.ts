@@ -233,7 +233,6 @@ test.each([
   ],
   [{ sending_queue: { num_consumers: 0 } }, '`num_consumers` must be positive'],
   [{ sending_queue: { queue_size: 0 } }, '`queue_size` must be positive'],
-  [{ sending_queue: { storage: 'file_storage' } }, 'needs file_storage, which comes later'],
   [{ sending_queue: { sizer: 'items', batch: {} } }, '`min_size` must be less than or equal to `queue_size`'],
   [{ sending_queue: { batch: { min_size: 10, max_size: 5 } } }, '`max_size` (5) must be greater or equal to `min_size` (10)'],
 ])('the options %j are refused', (options, message) => {

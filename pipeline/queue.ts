@@ -1,7 +1,10 @@
 // What stands between a pipeline and an exporter: queue, batches, retries, timeout, and the counts of all of them.
 // One for each signal of an exporter. Batches join whole requests; a request is never cut.
 
+import type { SpanBatch } from '../data/span_batch.ts'
 import { Permanent, Refused, type Context, type Exporter, type Item, type Signal } from './component.ts'
+import type { DiskQueue } from './disk/disk_queue.ts'
+import { persistent, type Persistent } from './disk/persistent.ts'
 import { messageOf, retry, within } from './retry.ts'
 import type { Sending } from './sending.ts'
 import { sizeOf, UNIT } from './size.ts'
@@ -21,13 +24,17 @@ interface Request {
   readonly reject: (error: unknown) => void
 }
 
-/** `sending` is absent for an exporter that does not offer these options: its requests go straight to it. */
+/**
+ * `sending` is absent for an exporter that does not offer these options: its requests go straight to it. With `disk`, requests
+ * are written there, and queue from there.
+ */
 export function createSender(
   exporter: Exporter,
   signal: Signal,
   sending: Sending | undefined,
   context: Context,
   stopping: AbortSignal,
+  disk?: DiskQueue,
 ): Sender {
   const unit = UNIT[signal]
   const labels = { data_type: signal }
@@ -36,7 +43,7 @@ export function createSender(
   const inFlight = new Set<Promise<void>>()
   const waiting: Request[] = []
   const blocked: (() => void)[] = []
-  let used = 0
+  let used = queue && disk ? disk.size[queue.sizer] : 0
   let waitingSize = 0
   let sendingNow = 0
   let draining = false
@@ -49,28 +56,59 @@ export function createSender(
     context.gauge('exporter_queue_capacity', () => queue.queue_size, labels)
   }
 
+  const stored = disk && persistent(disk, sendStored, context, stopping)
+
   // Whoever waits for a batch to fill up would keep its receiver from stopping.
   stopping.addEventListener('abort', pump)
 
   async function send(items: readonly Item[]): Promise<void> {
     if (draining) throw new Refused('the exporter is shutting down')
-    const room = queue ? sizeOf(items, queue.sizer) : 0
+    await takeRoom(items)
+    if (stored) return store(items, stored)
+    const sent = enqueue(items).finally(() => giveRoom(items))
+    if (queue?.wait_for_result === false) sent.catch(() => {})
+    else await sent
+  }
+
+  async function store(items: readonly Item[], { put }: Persistent): Promise<void> {
+    try {
+      await put(items as readonly SpanBatch[])
+    } catch (error) {
+      giveRoom(items)
+      context.count(`exporter_enqueue_failed_${unit}`, sizeOf(items, 'items'), labels)
+      throw error
+    }
+  }
+
+  /** What the queue on disk hands on. */
+  function sendStored(requests: readonly SpanBatch[]): Promise<boolean[]> {
+    return Promise.all(
+      requests.map(async (request) => {
+        const done = await enqueue([request]).then(
+          () => true,
+          (error: unknown) => error instanceof Permanent,
+        )
+        if (done) giveRoom([request])
+        return done
+      }),
+    )
+  }
+
+  function enqueue(items: readonly Item[]): Promise<void> {
     const size = batch ? sizeOf(items, batch.sizer) : 0
-    if (queue) await takeRoom(items, room)
     waitingSize += size
     const result = new Promise<void>((resolve, reject) => waiting.push({ items, size, resolve, reject })).finally(() => {
       inFlight.delete(result)
-      used -= room
-      for (const wake of blocked.splice(0)) wake()
     })
     inFlight.add(result)
     pump()
-    if (queue?.wait_for_result === false) result.catch(() => {})
-    else await result
+    return result
   }
 
-  async function takeRoom(items: readonly Item[], room: number): Promise<void> {
-    const { queue_size, block_on_overflow, sizer } = queue!
+  async function takeRoom(items: readonly Item[]): Promise<void> {
+    if (!queue) return
+    const { queue_size, block_on_overflow, sizer } = queue
+    const room = roomOf(items, sizer)
     const refuse = (error: Error) => {
       context.count(`exporter_enqueue_failed_${unit}`, sizeOf(items, 'items'), labels)
       throw error
@@ -82,6 +120,17 @@ export function createSender(
       if (draining) refuse(new Refused('the exporter is shutting down'))
     }
     used += room
+  }
+
+  /** On disk each batch is a request. */
+  function roomOf(items: readonly Item[], sizer: Sending['sending_queue']['sizer']): number {
+    return disk && sizer === 'requests' ? items.length : sizeOf(items, sizer)
+  }
+
+  function giveRoom(items: readonly Item[]): void {
+    if (!queue) return
+    used -= roomOf(items, queue.sizer)
+    for (const wake of blocked.splice(0)) wake()
   }
 
   function pump(): void {
@@ -125,10 +174,11 @@ export function createSender(
     } catch (error) {
       // One bad request must not cost the others of its batch: each is tried alone.
       if (error instanceof Permanent && requests.length > 1) await Promise.all(requests.map((request) => deliver([request])))
+      else if (disk && !(error instanceof Permanent)) for (const { reject } of requests) reject(error)
       else {
         if (!(error instanceof Permanent)) context.health(messageOf(error))
         context.count(`exporter_send_failed_${unit}`, count, { ...labels, error_permanent: String(error instanceof Permanent) })
-        context.log.error(`Exporting failed. ${queue?.wait_for_result === false ? 'Dropping' : 'Rejecting'} data.`, {
+        context.log.error(`Exporting failed. ${disk || queue?.wait_for_result === false ? 'Dropping' : 'Rejecting'} data.`, {
           error: messageOf(error),
           [unit]: count,
         })
@@ -143,7 +193,7 @@ export function createSender(
     if (!sending) return exporter.export(items, signal, new AbortController().signal)
     await retry(
       () => within(sending.timeout, (abort) => exporter.export(items, signal, abort)),
-      sending.retry_on_failure,
+      disk ? { ...sending.retry_on_failure, enabled: true, max_elapsed_time: 0 } : sending.retry_on_failure,
       stopping,
       (error, waitMs) => {
         context.health(messageOf(error))
@@ -158,6 +208,7 @@ export function createSender(
   async function drain(): Promise<void> {
     draining = true
     for (const wake of blocked.splice(0)) wake()
+    await stored?.stop()
     await Promise.allSettled([...inFlight])
   }
 

@@ -2,7 +2,7 @@
 // and error texts come from one line of code.
 
 /** What other components use an extension for. */
-export type Role = 'authenticator'
+export type Role = 'authenticator' | 'storage'
 
 export interface Field<T> {
   readonly doc: string
@@ -69,11 +69,11 @@ export function secret(doc: string, options: object = {}): Field<any> {
 }
 
 /** The id of an extension. Validation says when nothing of that role runs under it. */
-export const extensionId = (role: Role, doc: string, options: Options<string> = {}): Field<string> => ({
-  ...text(doc, options),
-  expects: 'the id of an extension',
-  extension: role,
-})
+export function extensionId(role: Role, doc: string, options: Optional<string>): Field<string | null>
+export function extensionId(role: Role, doc: string, options?: Options<string>): Field<string>
+export function extensionId(role: Role, doc: string, options: object = {}): Field<any> {
+  return { ...text(doc, options), expects: 'the id of an extension', extension: role }
+}
 
 export const flag = (doc: string, options: Options<boolean> = {}): Field<boolean> => ({
   type: 'flag',

@@ -1,7 +1,7 @@
 // The options that exporters share, with the Collector's keys and defaults. An exporter whose `config` has
 // `...sending` (and `check: checkSending`) gets the timeout, the retries and the queue of queue.ts from the engine.
 
-import { duration, flag, group, number, oneOf, text } from './schema.ts'
+import { duration, extensionId, flag, group, number, oneOf } from './schema.ts'
 import type { Config } from './schema.ts'
 
 const retry_on_failure = group(
@@ -11,7 +11,7 @@ const retry_on_failure = group(
     randomization_factor: number('Each wait is drawn from 1 ± this times its length.', { default: 0.5, min: 0, max: 1 }),
     multiplier: number('Each wait is so many times as long as the one before.', { default: 1.5, min: 1 }),
     max_interval: duration('The longest wait.', { default: '30s' }),
-    max_elapsed_time: duration('After so long a request is given up; 0s: never.', { default: '5m' }),
+    max_elapsed_time: duration('After so long a request is given up; 0s: never. One on disk never is.', { default: '5m' }),
   },
   'Retries of requests that failed for a reason that may pass.',
 )
@@ -33,11 +33,16 @@ const sending_queue = group(
     num_consumers: number('Requests (or batches) that are sent at the same time.', { default: 10, integer: true }),
     queue_size: number('How much may be queued or under way, counted by `sizer`.', { default: 1000, integer: true }),
     sizer: oneOf(['requests', 'items', 'bytes'], 'What `queue_size` counts.', { default: 'requests' }),
-    wait_for_result: flag('Whether the sender waits until its request is exported. When false, a crash loses what is queued.', {
+    wait_for_result: flag('Whether the sender waits until its request is exported. When false, a crash loses what is queued in memory.', {
       default: true,
     }),
     block_on_overflow: flag('Whether a full queue makes the sender wait, instead of refusing.', { default: false }),
-    storage: text('Extension that keeps the queue on disk.', { default: null }),
+    storage: extensionId(
+      'storage',
+      'The file_storage extension that keeps the queue on disk: a request is acknowledged when it is there, and tried until it is ' +
+        'delivered or refused for good, after a restart too. Rollouts need none: they are made again from their spans.',
+      { default: null },
+    ),
     batch,
   },
   'The queue in front of the exporter.',
@@ -66,7 +71,6 @@ export function checkSending({ retry_on_failure: retry, sending_queue: queue }: 
 
   complain(['sending_queue'], queue.num_consumers <= 0, '`num_consumers` must be positive')
   complain(['sending_queue'], queue.queue_size <= 0, '`queue_size` must be positive')
-  complain(['sending_queue', 'storage'], queue.storage !== null, 'needs file_storage, which comes later')
   if (queue.batch) {
     const { min_size, max_size, sizer } = queue.batch
     complain(

@@ -3,6 +3,8 @@
 import type { Consumer, Context, Instances, Kind, Outputs, Signal } from './component.ts'
 import type { PipelinePlan, Plan, Unit } from './config.ts'
 import { counted, fanOut, throughProcessors, traced, type Step } from './flow.ts'
+import type { DiskQueue } from './disk/disk_queue.ts'
+import type { QueueFolder } from './disk/persistent.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { createSender, type Sender } from './queue.ts'
 import { messageOf } from './retry.ts'
@@ -12,9 +14,9 @@ import type { Telemetry } from './telemetry.ts'
 /** From the exporters back to the receivers. An id is one receiver, exporter or connector, however often it is named; a processor is one per pipeline. */
 export async function startPipelines(plan: Plan, telemetry: Telemetry, life: Lifecycle, stopping: AbortSignal): Promise<void> {
   const consumers = new Map<string, Consumer>()
-  const running = new Map<string, (signal: Signal) => Consumer>()
+  const running = new Map<string, (signal: Signal) => Promise<Consumer>>()
 
-  async function startExporter(id: string): Promise<(signal: Signal) => Consumer> {
+  async function startExporter(id: string): Promise<(signal: Signal) => Promise<Consumer>> {
     const context = telemetry.contextFor('exporter', id)
     const exporter = create(plan.exporters, 'exporter', id, context)
     const sending = sendingOf(plan.exporters.get(id)!)
@@ -26,19 +28,22 @@ export async function startPipelines(plan: Plan, telemetry: Telemetry, life: Lif
         await exporter.shutdown?.()
       },
     })
-    return (signal) => {
+    return async (signal) => {
       let sender = senders.get(signal)
-      if (!sender) senders.set(signal, (sender = createSender(exporter, signal, sending, context, stopping)))
+      if (!sender) {
+        const disk = await diskQueue(signal, sending, context)
+        senders.set(signal, (sender = createSender(exporter, signal, sending, context, stopping, disk)))
+      }
       return traced(`exporter/${id}/${signal}`, sender.send)
     }
   }
 
-  async function startConnector(id: string): Promise<(signal: Signal) => Consumer> {
+  async function startConnector(id: string): Promise<(signal: Signal) => Promise<Consumer>> {
     const context = telemetry.contextFor('connector', id)
     const connector = create(plan.connectors, 'connector', id, context)
     const next = outputsOf(id, (signal, consumer) => counted('connector_produced_items', signal, context, consumer))
     await life.start('connector', id, { start: () => connector.start(next), shutdown: () => connector.shutdown?.() })
-    return (signal) => counted('connector_consumed_items', signal, context, (items) => connector.consume(items, signal))
+    return async (signal) => counted('connector_consumed_items', signal, context, (items) => connector.consume(items, signal))
   }
 
   async function startBranch(id: string, signal: Signal): Promise<Consumer> {
@@ -92,6 +97,13 @@ export function create<K extends Kind>(units: ReadonlyMap<string, Unit<K>>, kind
 /** The options of sending.ts, where the exporter offers them. */
 function sendingOf({ component, config }: Unit<'exporter'>): Sending | undefined {
   return 'sending_queue' in component.config ? (config as Sending) : undefined
+}
+
+/** The queue on disk that `sending_queue::storage` asks for, as the last run left it. Rollouts need none. */
+async function diskQueue(signal: Signal, sending: Sending | undefined, context: Context): Promise<DiskQueue | undefined> {
+  const { enabled, storage } = sending?.sending_queue ?? {}
+  if (!enabled || !storage || signal === 'rollouts') return undefined
+  return context.extension<QueueFolder>(storage).open(`exporter_${context.id}_${signal}`, context)
 }
 
 /** Pipelines, each after those that its connectors feed. The plan has no cycles. */
