@@ -50,15 +50,16 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
   function contextFor(kind: Kind, id: string, pipeline?: Pick<PipelinePlan, 'id' | 'signal'>): Context {
     const place = `${kind} ${id} ${pipeline?.id ?? ''}`
     const labels = { [kind]: id, ...(pipeline && { pipeline: pipeline.id }) }
+    const ownLog = logs.logFor({
+      'otelcol.component.id': id,
+      'otelcol.component.kind': kind,
+      ...(pipeline && { 'otelcol.pipeline.id': pipeline.id, 'otelcol.signal': pipeline.signal }),
+    })
     return {
       id,
       kind,
       ...(pipeline && { signal: pipeline.signal }),
-      log: logs.logFor({
-        'otelcol.component.id': id,
-        'otelcol.component.kind': kind,
-        ...(pipeline && { 'otelcol.pipeline.id': pipeline.id, 'otelcol.signal': pipeline.signal }),
-      }),
+      log: ownLog,
       count: (name, n = 1, more = {}) => metrics.count(name, n, { ...labels, ...more }),
       gauge: (name, read, more = {}) => metrics.gauge(name, read, { ...labels, ...more }),
       extension<T>(wanted: string): T {
@@ -67,8 +68,11 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
         return found.api as T
       },
       health(problem) {
+        const before = health.get(place)?.problem ?? null
         if (problem === null) health.delete(place)
         else health.set(place, { id, kind, problem })
+        if (before === null && problem !== null) ownLog.warn('Not healthy', { problem })
+        else if (before !== null && problem === null) ownLog.info('Healthy again')
       },
       problems: () => [...health.values()],
     }
