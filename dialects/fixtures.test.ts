@@ -31,10 +31,22 @@ const PENDING: Readonly<Record<string, readonly string[]>> = {
 const pending = Object.values(PENDING).flat()
 
 /** The counts of spans and traces are a hint for people, and need not match exactly. */
-function read(name: string) {
-  const { llmCalls, tools, rewards, duplicates } = expectedShape(readItems(readDocument(load(name)).items, dialects))
+function read(name: string, text = load(name)) {
+  const { llmCalls, tools, rewards, duplicates } = expectedShape(readItems(readDocument(text).items, dialects))
   return { llmCalls, tools, rewards, duplicates }
 }
+
+/** Every list of spans and of their attributes backwards; log records keep their order, which has a meaning. */
+const backwards = (text: string): string =>
+  JSON.stringify(JSON.parse(text), (key, value) =>
+    ['resourceSpans', 'scopeSpans', 'spans', 'attributes'].includes(key) ? value.toReversed() : value,
+  )
+
+/** Every span and trace under another id, by turning its digits around. */
+const renamed = (text: string): string =>
+  JSON.stringify(JSON.parse(text), (key, value) =>
+    ['traceId', 'spanId', 'parentSpanId'].includes(key) && value !== '' ? [...value].reverse().join('') : value,
+  )
 
 function right(name: string) {
   const { llmCalls, tools, rewards, duplicates } = expected[name] as ReturnType<typeof read>
@@ -48,6 +60,10 @@ describe('each capture reads as it should', () => {
 
   test.each(names.filter((name) => !pending.includes(name)))('%s', (name) => {
     expect(read(name)).toEqual(right(name))
+  })
+
+  test.each(names.filter((name) => !pending.includes(name)))('%s, in another order and with other ids', (name) => {
+    expect(read(name, renamed(backwards(load(name))))).toEqual(right(name))
   })
 
   test('those of dialects to come do not yet', () => {
