@@ -16,9 +16,12 @@ export default extension({
   config: {
     scheme: text('Word before the token; empty: the header is the token alone.', { default: 'Bearer' }),
     header: text('Header that carries the token.', { default: 'Authorization' }),
-    token: secret('The token.', { default: null, example: '${env:LEYDEN_TOKEN}' }),
+    token: secret('The token.', { default: null }),
     tokens: list(secret('One token.'), 'Several tokens, each of which will do.', { default: [] }),
-    filename: text('File of tokens, one a line, each of which will do. A change is obeyed within seconds.', { default: null }),
+    filename: text('File of tokens, one a line, each of which will do. A change is obeyed within seconds.', {
+      default: null,
+      example: '/etc/leyden/tokens',
+    }),
   },
 
   check({ token, tokens, filename }) {

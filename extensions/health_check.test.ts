@@ -1,5 +1,10 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import https from 'node:https'
+
 import { expect, test } from 'vitest'
 
+import { authority, signedBy } from '../test/certificates.ts'
 import { conforms, configure, problems, testContext } from '../test/conformance.ts'
 import health_check from './health_check.ts'
 
@@ -64,6 +69,18 @@ test('a port in use names the option to change', async () => {
     'bind: address already in use; set extensions::health_check::endpoint to another address',
   )
   await shutdown?.()
+})
+
+test('it is asked over TLS', async () => {
+  const ca = await authority()
+  const { cert, key } = await signedBy(ca)
+  const { context, shutdown } = await start({ tls: { cert_pem: cert, key_pem: key } })
+  const port = Number(context.lines[0]!.fields!.port)
+  const [response] = (await once(https.get({ host: 'localhost', port, ca: ca.cert, agent: false }), 'response')) as [IncomingMessage]
+  expect(response.statusCode).toBe(503)
+  response.resume()
+  await shutdown?.()
+  await expect(start({ tls: { cert_pem: 'x', key_pem: key } })).rejects.toThrow('tls: cert_pem must be a certificate in PEM format')
 })
 
 test('an endpoint without a port and a path without a slash are refused', () => {

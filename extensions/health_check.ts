@@ -1,10 +1,12 @@
 // Says over HTTP whether Leyden works: for load balancers, container orchestrators and `curl`.
 
-import { createServer } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 
 import { extension } from '../pipeline/component.ts'
+import { createHttpServer } from '../pipeline/http_server.ts'
 import { checkEndpoint, close, listen, parseEndpoint } from '../pipeline/listen.ts'
 import { group, text } from '../pipeline/schema.ts'
+import { checkTls, loadTls, tls, type ServerTls } from '../pipeline/tls.ts'
 
 export default extension({
   type: 'health_check',
@@ -12,6 +14,7 @@ export default extension({
   config: {
     endpoint: text('Address and port to listen on.', { default: 'localhost:13133' }),
     path: text('Path that answers.', { default: '/' }),
+    tls,
     response_body: group(
       {
         healthy: text('Answer while healthy; null: a JSON object.', { default: null }),
@@ -22,17 +25,19 @@ export default extension({
     ),
   },
 
-  check({ endpoint, path }) {
-    const problems = checkEndpoint(endpoint, 'endpoint')
+  check({ endpoint, path, tls }) {
+    const problems = [...checkEndpoint(endpoint, 'endpoint'), ...checkTls(tls, 'tls')]
     if (!path.startsWith('/')) problems.push({ path: ['path'], message: `must start with / (got ${JSON.stringify(path)})` })
     return problems
   },
 
-  create({ endpoint, path, response_body }, context) {
+  create({ endpoint, path, tls, response_body }, context) {
     let upSince: Date | undefined
+    let loaded: ServerTls | undefined
+    let server: Server | undefined
 
-    const server = createServer((request, response) => {
-      if (request.url?.split('?')[0] !== path) return response.writeHead(404).end()
+    function answer(request: IncomingMessage, response: ServerResponse): void {
+      if (request.url?.split('?')[0] !== path) return void response.writeHead(404).end()
       const problems = context.problems()
       const healthy = upSince !== undefined && problems.length === 0
       const said = healthy ? response_body?.healthy : response_body?.unhealthy
@@ -46,12 +51,19 @@ export default extension({
             ...(problems.length > 0 && { problems }),
           }),
       )
-    })
+    }
 
     return {
       async start() {
-        const { port } = await listen(server, parseEndpoint(endpoint)!, `extensions::${context.id}::endpoint`)
-        context.log.info('Health check is served', { port })
+        if (tls) loaded = await loadTls(tls, context)
+        server = createHttpServer({ tls: loaded }, answer)
+        try {
+          const { port } = await listen(server, parseEndpoint(endpoint)!, `extensions::${context.id}::endpoint`)
+          context.log.info('Health check is served', { port })
+        } catch (error) {
+          loaded?.stop()
+          throw error
+        }
       },
       ready() {
         upSince = new Date()
@@ -59,7 +71,10 @@ export default extension({
       notReady() {
         upSince = undefined
       },
-      shutdown: () => close(server),
+      async shutdown() {
+        loaded?.stop()
+        if (server) await close(server)
+      },
     }
   },
 })
