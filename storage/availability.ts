@@ -100,4 +100,4 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
 }
 
 /** What is no answer of ClickHouse is a matter of the network. */
-const passes = (error: unknown): boolean => !(error instanceof ClickHouseError) || PASSING.has(error.type ?? '')
+export const passes = (error: unknown): boolean => !(error instanceof ClickHouseError) || PASSING.has(error.type ?? '')

@@ -1,12 +1,18 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 
 import { spanBatch } from '../test/conformance.ts'
-import { traceIdOf } from '../test/spans.ts'
+import { spanIdOf, traceIdOf } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
+import { Unavailable } from './storage.ts'
 
 let storage: TestStorage
+const counts: Record<string, number> = {}
+const problems: (string | null)[] = []
 beforeAll(async () => {
-  storage = await testStorage()
+  storage = await testStorage({
+    count: (name, n) => void (counts[name] = (counts[name] ?? 0) + n),
+    report: (problem) => problems.push(problem),
+  })
 })
 afterAll(() => storage.close())
 beforeEach(() => storage.client.command({ query: 'TRUNCATE TABLE spans' }))
@@ -60,4 +66,42 @@ test('a long rollout id, an odd name and times beyond reason keep their row whol
     { name: 'naïve\t"名前"\n', duration: 0, rollout_hint: hint },
     { name: 'open', duration: 0, rollout_hint: '' },
   ])
+})
+
+test('rows that ClickHouse refuses for good stand in rejects with its reason, and the others are stored', async () => {
+  await storage.client.command({ query: "ALTER TABLE spans ADD CONSTRAINT no_poison CHECK name NOT LIKE 'poison%'" })
+  const spans = Array.from({ length: 300 }, (_, i) => ({ id: `q${i}`, name: [17, 18, 299].includes(i) ? `poison ${i}` : `good ${i}` }))
+  const hints = spans.map((_, i) => (i === 17 ? 'r1\u0000a1' : ''))
+  await Promise.all([
+    storage.insertSpans([spanBatch(spans)], [hints]),
+    storage.insertSpans([spanBatch([{ id: 'other' }])], []),
+    storage.insertSpans([spanBatch([{ id: 'more', name: 'poison' }])], []),
+  ])
+  expect(await stored()).toMatchObject([{ rows: 298, spans: 298 }])
+  const rejects = await storage.rows<{ detail: string }>(
+    "SELECT rollout_id, attempt_id, span_id, reason, detail FROM rejects WHERE reason = 'refused_by_clickhouse' ORDER BY span_id",
+  )
+  expect(rejects).toHaveLength(4)
+  expect(rejects).toContainEqual({
+    rollout_id: 'r1',
+    attempt_id: 'a1',
+    span_id: spanIdOf('q17'),
+    reason: 'refused_by_clickhouse',
+    detail: expect.stringMatching(/Constraint `?no_poison`? .* is violated/),
+  })
+  expect(rejects).toContainEqual(expect.objectContaining({ rollout_id: traceIdOf('trace'), attempt_id: '', span_id: spanIdOf('q299') }))
+  expect(counts).toEqual({ leyden_quarantined_items: 4 })
+  expect(problems.at(-1)).toBe(null)
+
+  const all = spanBatch(Array.from({ length: 150 }, (_, i) => ({ id: `x${i}`, name: 'poison' })))
+  await expect(storage.insertSpans([all], [])).rejects.toThrow(/no_poison/)
+  await storage.client.command({ query: 'ALTER TABLE spans DROP CONSTRAINT no_poison' })
+  expect(counts).toEqual({ leyden_quarantined_items: 4 })
+})
+
+test('a table that takes nothing at all is no matter of the rows: clients keep them', async () => {
+  await storage.client.command({ query: 'RENAME TABLE spans TO spans_elsewhere' })
+  await expect(storage.insertSpans([spanBatch([{ id: 'a' }, { id: 'b' }])], [])).rejects.toThrow(Unavailable)
+  await storage.client.command({ query: 'RENAME TABLE spans_elsewhere TO spans' })
+  expect(counts).toEqual({ leyden_quarantined_items: 4 })
 })

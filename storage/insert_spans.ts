@@ -1,9 +1,8 @@
 // Groups the spans of many requests into few inserts, since an insert costs ClickHouse 9 ms whatever
 // its size. All requests of a flush are answered together, when it is stored.
 
-import { createHash } from 'node:crypto'
-
 import type { SpanBatch } from '../data/span_batch.ts'
+import { tokenOf, type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
 import { putSpan } from './span_rows.ts'
 
@@ -17,11 +16,8 @@ const OUTSTANDING = 3
 const BUFFER_BYTES = FLUSH_BYTES + 1_000_000
 const KEEP_BYTES = 2 * BUFFER_BYTES
 
-/** Stores RowBinary rows. Rows that come again with the same token are stored once. */
-export type InsertRows = (rows: Buffer, token: string) => Promise<void>
-
 export interface SpanInserter {
-  /** Resolves when the rows of all these items are stored. */
+  /** Resolves when the rows of all these items are stored, or put aside as refused. */
   insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void>
   /** Sends what waits, and resolves when nothing is on its way. */
   close(): Promise<void>
@@ -29,13 +25,15 @@ export interface SpanInserter {
 
 interface Flush {
   readonly rows: Rows
+  /** What the rows were made of. */
+  readonly parts: Part[]
   readonly received_at: number
   readonly timer: NodeJS.Timeout
   readonly stored: Promise<void>
   readonly settle: (result: Promise<void>) => void
 }
 
-export function spanInserter(insertRows: InsertRows): SpanInserter {
+export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): SpanInserter {
   const buffers: Rows[] = []
   const waiting: (() => void)[] = []
   const outstanding = new Set<Promise<void>>()
@@ -49,11 +47,18 @@ export function spanInserter(insertRows: InsertRows): SpanInserter {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
         const flush = (filling ??= begin())
         putSpan(flush.rows, batch, i, hints[b]?.[i] ?? '', flush.received_at)
+        note(flush, batch, hints[b], i)
         flushes.add(flush)
         if (flush.rows.length >= FLUSH_BYTES || flush.rows.count >= FLUSH_ROWS) send(flush)
       }
     }
     await Promise.all([...flushes].map(({ stored }) => stored))
+  }
+
+  function note({ parts }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, i: number): void {
+    const last = parts.at(-1)
+    if (last?.batch === batch && last.to === i) last.to++
+    else parts.push({ batch, hints, from: i, to: i + 1 })
   }
 
   function begin(): Flush {
@@ -63,7 +68,7 @@ export function spanInserter(insertRows: InsertRows): SpanInserter {
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(Date.now(), lastReceived + 1))
-    const flush: Flush = { rows, received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
+    const flush: Flush = { rows, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
     return flush
   }
 
@@ -71,11 +76,13 @@ export function spanInserter(insertRows: InsertRows): SpanInserter {
     clearTimeout(flush.timer)
     filling = null
     const bytes = written(flush.rows)
-    const sent = insertRows(bytes, createHash('sha1').update(bytes).digest('hex')).finally(() => {
-      outstanding.delete(sent)
-      recycle(flush.rows)
-      for (const next of waiting.splice(0)) next()
-    })
+    const sent = insertRows(bytes, tokenOf(bytes))
+      .catch((error: unknown) => sort(flush.parts, flush.received_at, error))
+      .finally(() => {
+        outstanding.delete(sent)
+        recycle(flush.rows)
+        for (const next of waiting.splice(0)) next()
+      })
     outstanding.add(sent)
     flush.settle(sent)
   }

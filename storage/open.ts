@@ -11,6 +11,7 @@ import { connect, type ConnectionOptions } from './connection.ts'
 import { creditJob } from './credit_job.ts'
 import { spanInserter } from './insert_spans.ts'
 import { applySchema } from './migrate.ts'
+import { quarantine } from './quarantine.ts'
 import { readItems } from './read_items.ts'
 import {
   MEMBER_COLUMNS,
@@ -36,6 +37,8 @@ export interface StorageOptions extends ConnectionOptions {
   readonly settle_timeout: number
   /** Is told what keeps storage from working; null when nothing does. */
   readonly report: (problem: string | null) => void
+  /** Counts what operators should see. */
+  readonly count: (name: string, n: number) => void
 }
 
 export const DEFAULTS: StorageOptions = {
@@ -46,6 +49,7 @@ export const DEFAULTS: StorageOptions = {
   ttl: 30 * 24 * 3_600_000,
   settle_timeout: 30_000,
   report: () => {},
+  count: () => {},
 }
 
 /** Larger blocks only cost memory. */
@@ -66,7 +70,7 @@ export interface OpenStorage extends Storage {
  * started or a server refuses; a server that is away is waited for, and until then calls reject as Unavailable.
  */
 export async function openStorage(options: Partial<StorageOptions> = {}): Promise<OpenStorage> {
-  const { ttl, settle_timeout, report, ...connectionOptions } = { ...DEFAULTS, ...options }
+  const { ttl, settle_timeout, report, count, ...connectionOptions } = { ...DEFAULTS, ...options }
   const { client, makeDatabase, close: disconnect } = await connect(connectionOptions)
   const {
     run,
@@ -91,7 +95,9 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     })
   }
 
-  const spans = spanInserter((bytes, token) => insert('spans', SPAN_COLUMNS, bytes, token))
+  const insertSpans = (bytes: Buffer, token: string) => insert('spans', SPAN_COLUMNS, bytes, token)
+  const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
+  const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, uncovered, storedRewards } = bookkeeping(client)
   const credit = creditJob({ client, run, insert, settleTimeout: settle_timeout })
 

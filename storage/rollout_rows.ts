@@ -70,7 +70,9 @@ export function putRewardTarget(rows: Rows, { tenant, rollout_id, attempt_id }: 
 
 export const REJECT_COLUMNS = 'tenant, rollout_id, attempt_id, revision, span_id, policy, reason, detail, inserted_at'
 
-export function putRejects(rows: Rows, { tenant, rollout_id, attempt_id, revision, rejects }: Rollout, insertedAt: number): void {
+type Rejects = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision' | 'rejects'>
+
+export function putRejects(rows: Rows, { tenant, rollout_id, attempt_id, revision, rejects }: Rejects, insertedAt: number): void {
   for (const { span_id, policy, reason, detail } of rejects) {
     for (const text of [tenant, rollout_id, attempt_id]) putString(rows, text)
     putUInt32(rows, revision)

@@ -99,6 +99,26 @@ test('tokens are stored as what follows the prefix that both share, and put toge
   ])
 })
 
+test('numbers that ClickHouse or JSON cannot hold cost themselves and not the rollout', async () => {
+  const tokens = { prompt: [-1, 2 ** 33, 5], response: [Number.NaN], logprobs: [Number.NaN], source: 'attribute' as const }
+  const call = { prompt: [question], completion: answer, tokens, params: { seed: 2n ** 60n }, usage: { input: -3, output: 1.5 } }
+  const one = chained('odd', [call])
+  await commit({ ...one, transitions: one.transitions.map((t) => ({ ...t, policy_version: 1.5 })) })
+  expect(
+    await storage.rows(
+      "SELECT params, usage, policy_version, prompt_token_ids, response_token_ids FROM transitions WHERE rollout_id = 'odd'",
+    ),
+  ).toEqual([
+    {
+      params: '{"seed":"1152921504606846976"}',
+      usage: {},
+      policy_version: null,
+      prompt_token_ids: [4294967295, 0, 5],
+      response_token_ids: [0],
+    },
+  ])
+})
+
 test('every column of a transition holds what the transition says, and no reward is NULL', async () => {
   const one = rollout({ rollout_id: 'whole', calls: 2, covered_until: 1_764_000_001_000 })
   const call: Call = {

@@ -87,8 +87,14 @@ function putTransition(
 
 const isCount = (n: number | null): n is number => Number.isSafeInteger(n) && n! >= 0
 
-/** Integers beyond 2^53 become text. */
-const json = (value: unknown): string => JSON.stringify(value, (_key, v: unknown) => (typeof v === 'bigint' ? String(v) : v))
+/** Integers beyond 2^53 become text. They are rare, and asking for them value by value costs more than the rest. */
+function json(value: unknown): string {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    return JSON.stringify(value, (_key, v: unknown) => (typeof v === 'bigint' ? String(v) : v))
+  }
+}
 
 function newMessages({ call }: Transition, parent: Transition | undefined): readonly Message[] {
   return parent ? call.prompt.slice(parent.call.prompt.length + (parent.call.completion ? 1 : 0)) : call.prompt

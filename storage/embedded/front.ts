@@ -36,20 +36,23 @@ export async function createFront({ engine, password, inserts }: FrontOptions) {
   let bodies = 0
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url!, 'http://localhost')
-    if (url.pathname === '/ping') return void response.end('Ok.\n')
-    const queryId = url.searchParams.get('query_id') || randomUUID()
-    response.setHeader('X-ClickHouse-Query-Id', queryId)
-    response.setHeader('X-ClickHouse-Timezone', 'UTC')
     try {
-      if (givenPassword(request, url) !== password) throw new Refusal(403, 516, 'AUTHENTICATION_FAILED', 'Wrong user name or password')
-      if (url.pathname === '/hold') return void response.writeHead(200).flushHeaders()
-      if (url.pathname !== '/') throw new Refusal(404, 0, 'NOT_FOUND', `There is no handle ${url.pathname}`)
-      await query(request, response, url.searchParams)
+      await answer(request, response)
     } catch (error) {
       request.resume()
       fail(response, error as Error)
     }
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams: search } = new URL(`http://localhost${request.url}`)
+    if (pathname === '/ping' || (request.method === 'GET' && pathname === '/' && !search.has('query'))) return void response.end('Ok.\n')
+    response.setHeader('X-ClickHouse-Query-Id', search.get('query_id') || randomUUID())
+    response.setHeader('X-ClickHouse-Timezone', 'UTC')
+    if (givenPassword(request, search) !== password) throw new Refusal(403, 516, 'AUTHENTICATION_FAILED', 'Wrong user name or password')
+    if (pathname === '/hold') return void response.writeHead(200).flushHeaders()
+    if (pathname !== '/') throw new Refusal(404, 0, 'NOT_FOUND', `There is no handle ${pathname}`)
+    await query(request, response, search)
   }
 
   async function query(request: IncomingMessage, response: ServerResponse, search: URLSearchParams): Promise<void> {
@@ -105,13 +108,13 @@ class Refusal extends Error {
   }
 }
 
-function givenPassword(request: IncomingMessage, url: URL): string {
+function givenPassword(request: IncomingMessage, search: URLSearchParams): string {
   const basic = /^Basic (.*)$/i.exec(request.headers.authorization ?? '')
   if (basic)
     return Buffer.from(basic[1]!, 'base64')
       .toString()
       .replace(/^[^:]*:/, '')
-  return String(request.headers['x-clickhouse-key'] ?? url.searchParams.get('password') ?? '')
+  return String(request.headers['x-clickhouse-key'] ?? search.get('password') ?? '')
 }
 
 function decoded(request: IncomingMessage): Readable {

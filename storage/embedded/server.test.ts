@@ -96,6 +96,13 @@ describe('over plain HTTP', () => {
     expect((await post('SELECT 1', { headers: { 'X-ClickHouse-Key': 'guess' } })).status).toBe(403)
   })
 
+  test('an address that makes no sense is an error, and a bare GET says that all is well', async () => {
+    const { port } = await address()
+    expect((await fetch(`http://127.0.0.1:${port}//\\\\`)).status).toBe(403)
+    expect((await post('SELECT 1', { search: 'tables' })).status).toBe(404)
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe('Ok.\n')
+  })
+
   test('a gzipped insert is taken, another encoding is refused and stores nothing', async () => {
     await post('CREATE TABLE numbers_in (n UInt32) ENGINE = MergeTree ORDER BY n')
     const search = `?query=${encodeURIComponent('INSERT INTO numbers_in FORMAT TSV')}`
