@@ -8,10 +8,10 @@ import type { Attributes, Value } from './span.ts'
 import { decode, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
 
 /** What the reader of a span found elsewhere; the rest is in the attributes. */
-type Found = Pick<CallReading, 'operation' | 'prompt' | 'completion' | 'tools' | 'finish' | 'tokens' | 'flags'>
+type Said = Pick<CallReading, 'operation' | 'prompt' | 'completion' | 'tools' | 'finish' | 'tokens' | 'flags'>
 
 /** A call, from the attributes that all families share and from what the caller found. `finish` of the caller comes second. */
-export function callOf(attributes: Attributes, { operation, prompt, completion, tools, finish, tokens, flags }: Found): CallReading {
+export function callOf(attributes: Attributes, { operation, prompt, completion, tools, finish, tokens, flags }: Said): CallReading {
   return {
     kind: 'call',
     operation,
@@ -106,7 +106,7 @@ export function finishOf(value: Value | undefined): string | undefined {
   return textOf(decoded)?.split(',')[0]!.trim()
 }
 
-function usageOf(attributes: Attributes): Usage | undefined {
+export function usageOf(attributes: Attributes): Usage | undefined {
   const usage = {
     input: numberOf(first(attributes, ['gen_ai.usage.input_tokens', 'gen_ai.usage.prompt_tokens'])),
     output: numberOf(first(attributes, ['gen_ai.usage.output_tokens', 'gen_ai.usage.completion_tokens'])),

@@ -51,7 +51,7 @@ export function readItems(items: readonly Item[], dialects: readonly Dialect[]):
   const { calls: recorded, tools: ran, agents } = collect(found, nodeOf, lineage, problems)
   const { calls: distinct, duplicates } = mergeDuplicates(recorded, lineage.call)
   const calls = checkCompleteness(distinct, agentOf)
-  const tools = reconcileTools(calls, mergeExecutions(ran, lineage.tool), agentOf)
+  const tools = reconcileTools(calls, mergeExecutions(ran, lineage.tool, agentOf), agentOf)
   const rewards = readRewards({ spans, logs, calls, nodeOf, lineage, problems }, dialects)
   const outside = found.filter(({ item, node }) => item.signal === 'log' && node === -1).map(({ item }) => item)
   return {

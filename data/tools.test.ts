@@ -125,20 +125,37 @@ describe('a tool that ran belongs to the call that asked for it', () => {
   })
 })
 
+test('a tool that works through an agent of its own, which runs the same tool, is two tools', () => {
+  const inner: SpanSpec = {
+    id: 'sub',
+    parent: 'outer',
+    at: 21,
+    for: 20,
+    attributes: { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'sub' },
+  }
+  expect(toolsOf(ran('outer', 20, {}, { for: 40 }), inner, ran('inner', 22, {}, { parent: 'sub' }))).toHaveLength(2)
+})
+
 describe('the verdict', () => {
   const a = { id: 'a' }
   const next = (text: string) => asking('c2', 90, [], [{ id: 'a', text }], [a])
-  const bare = { 'gen_ai.tool.call.id': 'a', 'gen_ai.tool.call.result': '' }
+  const bare = (over: Partial<SpanSpec> = {}): SpanSpec => ({
+    id: 't',
+    name: 'execute_tool search',
+    at: 20,
+    ...over,
+    attributes: { 'gen_ai.tool.call.id': 'a' },
+  })
 
   test.each([
-    ['of a span that says nothing is what the next prompt says', [ran('t', 20, bare)], 'Rome', 'ok: next prompt'],
+    ['of a span that says nothing is what the next prompt says', [bare()], 'Rome', 'ok: next prompt'],
     [
       'of a span that says OK is overturned by an error in the next prompt',
-      [ran('t', 20, bare, { status: 1 })],
+      [bare({ status: 1 })],
       'Error: no such city',
       'error: next prompt',
     ],
-    ['of a failed span stands against a friendly message', [ran('t', 20, bare, { status: 2 })], 'Try another city.', 'error: status.code'],
+    ['of a failed span stands against a friendly message', [bare({ status: 2 })], 'Try another city.', 'error: status.code'],
     ['of a tool without a span is inferred', [], '{"status": "error"}', 'error: next prompt'],
     ['of an empty message is unknown', [], '', 'unknown: no content'],
   ])('%s', (_, spans, text, verdict) => {

@@ -52,13 +52,9 @@ function match(requests: readonly Request[], tools: readonly Tool[], agentOf: Ag
   }
 
   const withId = tools.filter(known)
-  for (const [tool, request] of pair(
-    requests,
-    withId,
-    ({ part }) => part.id,
-    (tool) => tool.call_id,
-  ))
-    take(tool, request)
+  const asked = ({ part }: Request) => part.id
+  const answered = ({ call_id }: Tool) => call_id
+  for (const [tool, request] of pair(requests, withId, asked, answered)) take(tool, request)
   // A second try of the same call, or a clock that is behind.
   for (const tool of withId) if (!owners.has(tool)) take(tool, byId.get(tool.call_id)!)
 
@@ -196,20 +192,17 @@ function infer(call: Call, part: ToolCall, report: ToolResult | undefined, reque
   }
 }
 
-/** One execution once: a tool span right inside another of the same name, or two at once for one call id. */
-export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array): Tool[] {
+/** One execution once: a tool span right inside another of the same name and agent, or two at once for one call id. */
+export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array, agentOf: AgentOf): Tool[] {
   const kept = new Map<number, Tool>()
   const byId = new Map<string, Tool>()
   const leader = new Map<number, number>()
   for (const tool of tools) {
     const above = kept.get(leader.get(toolAbove[tool.node]!) ?? toolAbove[tool.node]!)
     const twin = tool.call_id === undefined ? undefined : byId.get(tool.call_id)
-    const same =
-      above && above.name === tool.name
-        ? above
-        : twin && twin.trace_id === tool.trace_id && twin.end_time > tool.start_time
-          ? twin
-          : undefined
+    const isInside = above && above.name === tool.name && agentOf(above) === agentOf(tool) && sameId(above, tool)
+    const isTwin = twin && twin.trace_id === tool.trace_id && twin.end_time > tool.start_time
+    const same = isInside ? above : isTwin ? twin : undefined
     const merged = same ? mergeTwo(kept.get(same.node)!, tool) : tool
     kept.set(merged.node, merged)
     if (same) leader.set(tool.node, merged.node)
@@ -217,6 +210,8 @@ export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array): 
   }
   return [...kept.values()]
 }
+
+const sameId = (a: Tool, b: Tool): boolean => a.call_id === undefined || b.call_id === undefined || a.call_id === b.call_id
 
 function mergeTwo(outer: Tool, inner: Tool): Tool {
   const verdict = inner.verdict.status === 'error' || outer.verdict.status === 'unknown' ? inner.verdict : outer.verdict

@@ -61,13 +61,12 @@ function readCall({ attributes }: Span): CallReading {
 
 /** A tool call that the model asked for. It always says OK, since nothing was executed. */
 function readAction({ attributes, parent_span_id }: Span): PartReading {
-  const id = textOf(attributes['tool.call.id'])
   return {
     kind: 'part',
     of: parent_span_id,
     action: {
       kind: 'tool_call',
-      ...(id === undefined ? {} : { id }),
+      id: textOf(attributes['tool.call.id']),
       name: textOf(attributes['tool.name']) ?? '',
       arguments: jsonOf(attributes['tool.parameters']) ?? '',
     },
@@ -76,13 +75,13 @@ function readAction({ attributes, parent_span_id }: Span): PartReading {
 
 function readTool(span: Span): ToolReading {
   const { attributes, name } = span
-  const returned = first(attributes, ['agentops.tool.output', 'agentops.entity.output'])
+  const returned = attributes['agentops.tool.output'] ?? attributes['agentops.entity.output']
   const { text, call_id } = unwrapResult(returned)
   return {
     kind: 'tool',
     name: textOf(first(attributes, ['tool.name', 'operation.name'])) ?? textOf(name.replace(/\.tool$/, '')),
     call_id: textOf(attributes['tool.call.id']) ?? call_id,
-    arguments: unwrapArguments(first(attributes, ['agentops.tool.input', 'agentops.entity.input'])),
+    arguments: unwrapArguments(attributes['agentops.tool.input'] ?? attributes['agentops.entity.input']),
     result: text,
     verdict: verdictOf(span, jsonOf(returned)),
   }

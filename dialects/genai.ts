@@ -123,8 +123,12 @@ function recoverActions(completion: Message | undefined): Message | undefined {
     const call = recordOf(parsePythonLiteral(part.text))
     if (call?.name === undefined || call.arguments === undefined) return part
     recovered = true
-    const id = textOf(call.call_id ?? call.id)
-    return { kind: 'tool_call' as const, ...(id === undefined ? {} : { id }), name: String(call.name), arguments: jsonOf(call.arguments)! }
+    return {
+      kind: 'tool_call' as const,
+      id: textOf(call.call_id ?? call.id),
+      name: String(call.name),
+      arguments: jsonOf(call.arguments) ?? '',
+    }
   })
   return recovered ? { role: 'assistant', parts: parts! } : undefined
 }
@@ -134,9 +138,9 @@ function readTool(span: Span): ToolReading {
   const { attributes } = span
   const { prompt, completion } = contentIn(span)
   const asked = span.events.find(({ name }) => name === 'gen_ai.tool.message')?.attributes.content ?? toolCallsIn(prompt[0])[0]?.arguments
-  const args = first(attributes, ['gen_ai.tool.call.arguments', 'tool_arguments']) ?? asked
+  const args = attributes['gen_ai.tool.call.arguments'] ?? attributes.tool_arguments ?? asked
   const answer = toolResultsIn(completion)[0]?.text ?? (textIn(completion) || undefined)
-  const returned = first(attributes, ['gen_ai.tool.call.result', 'tool_response']) ?? answer
+  const returned = attributes['gen_ai.tool.call.result'] ?? attributes.tool_response ?? answer
   const { text, call_id } = unwrapResult(returned)
   return {
     kind: 'tool',

@@ -48,13 +48,13 @@ function readCall({ attributes }: Span): CallReading {
 
 function readTool(span: Span): ToolReading {
   const { attributes } = span
-  const returned = first(attributes, ['gen_ai.tool.call.result', 'traceloop.entity.output'])
+  const returned = attributes['gen_ai.tool.call.result'] ?? attributes['traceloop.entity.output']
   const { text, call_id } = unwrapResult(returned)
   return {
     kind: 'tool',
     name: textOf(first(attributes, ['gen_ai.tool.name', 'traceloop.entity.name'])),
     call_id: textOf(attributes['gen_ai.tool.call.id']) ?? call_id,
-    arguments: unwrapArguments(first(attributes, ['gen_ai.tool.call.arguments', 'traceloop.entity.input'])),
+    arguments: unwrapArguments(attributes['gen_ai.tool.call.arguments'] ?? attributes['traceloop.entity.input']),
     result: text,
     verdict: verdictOf(span, jsonOf(returned)),
   }
