@@ -1,10 +1,13 @@
-/** A number of things that may happen at once, regained at so many a second. The function says whether one more may; `now` in ms. */
-export function createAllowance({ atOnce, perSecond }: { atOnce: number; perSecond: number }): (now: number) => boolean {
+/** Lets a thing happen so often at once, and regains it at so many a second; beyond that it throws. `now` in milliseconds. */
+export function createAllowance(
+  { atOnce, perSecond }: { atOnce: number; perSecond: number },
+  exceeded: () => Error,
+): (now: number) => void {
   let left = atOnce
   let counted = performance.now()
   return (now) => {
     left = Math.min(atOnce, left + ((now - counted) / 1_000) * perSecond) - 1
     counted = now
-    return left >= 0
+    if (left < 0) throw exceeded()
   }
 }

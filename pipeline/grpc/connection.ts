@@ -8,17 +8,13 @@ import {
   CODE,
   ConnectionError,
   createFrameReader,
-  DEFAULT_WINDOW,
   FLAG,
   frame,
   goAway,
   illegal,
   MAX_WINDOW,
-  OUR_MAX_FRAME,
   readSettings,
   rstStream,
-  SETTING,
-  settingsFrame,
   TYPE,
   windowUpdate,
   type Code,
@@ -27,7 +23,7 @@ import type { Limit } from './grpc.ts'
 import { createHeaderBlocks } from './header_blocks.ts'
 import { createHpackDecoder } from './hpack.ts'
 import { createOutput } from './output.ts'
-import { createGreeting, Http1 } from './preface.ts'
+import { createGreeting, Http1, ourPreface } from './preface.ts'
 
 export interface Connection {
   /** Takes what the client sent, in any pieces. The bytes are not kept. */
@@ -62,12 +58,12 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   const output = createOutput(socket, (to) => calls.drop(to as Call))
   const calls = createCalls(service, output, streams, reset, onRemoved)
   const maxBlock = BLOCK_EXCESS * limits.maxHeaderBytes
-  const blocks = createHeaderBlocks(maxBlock, onBlock, () => service.limited('header_bytes'))
+  const blocks = createHeaderBlocks(maxBlock, onBlock, () => tooMuch('header_bytes', 'headers without end'))
   const hpack = createHpackDecoder(limits.maxHeaderBytes)
   const read = createFrameReader({ dataStart, data: onData, dataEnd, frame: onFrame }, maxBlock)
   const greeting = createGreeting()
-  const mayReset = createAllowance(RESETS)
-  const mayIdle = createAllowance(IDLE_FRAMES)
+  const countReset = createAllowance(RESETS, () => tooMuch('resets', 'too many streams reset'))
+  const countIdle = createAllowance(IDLE_FRAMES, () => tooMuch('idle_frames', 'too many frames that do nothing'))
 
   let phase: 'preface' | 'settings' | 'open' | 'draining' | 'drained' | 'closed' = 'preface'
   /** When the client was last heard, when it last had a call, when it was pinged since, when its connection began to end. */
@@ -118,19 +114,8 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     const rest = greeting(piece)
     if (!rest) return
     phase = 'settings'
-    output.write(settingsFrame(ourSettings()))
-    output.write(windowUpdate(0, WINDOW - DEFAULT_WINDOW))
+    output.write(ourPreface(limits, WINDOW))
     read(rest)
-  }
-
-  function ourSettings(): [number, number][] {
-    return [
-      [SETTING.maxConcurrentStreams, limits.maxConcurrentStreams],
-      // A whole message fits, so that no stream needs more window, and none can exceed it without exceeding its message.
-      [SETTING.initialWindowSize, Math.min(Math.max(limits.maxMessageBytes + 5, DEFAULT_WINDOW), MAX_WINDOW)],
-      [SETTING.maxFrameSize, OUR_MAX_FRAME],
-      [SETTING.maxHeaderListSize, limits.maxHeaderBytes],
-    ]
   }
 
   function dataStart(id: number, length: number): void {
@@ -149,7 +134,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   }
 
   function dataEnd(id: number, length: number, padding: number, endStream: boolean): void {
-    if (length === padding && !endStream) spendIdle()
+    if (length === padding && !endStream) countIdle(heard)
     if (current && endStream) calls.end(current, heard)
     else if (current && padding > 0) output.write(windowUpdate(id, padding))
     current = undefined
@@ -166,7 +151,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
       case TYPE.rstStream:
         sized(payload, 4)
         if (isIdle(id)) throw illegal(`RST_STREAM of stream ${id}`)
-        spendReset()
+        countReset(heard)
         return drop(id)
       case TYPE.windowUpdate:
         sized(payload, 4)
@@ -174,11 +159,11 @@ export function createConnection(socket: Duplex, service: Service): Connection {
       case TYPE.priority:
         sized(payload, 5)
         if (id === 0) throw illegal('PRIORITY of no stream')
-        return spendIdle()
+        return countIdle(heard)
       case TYPE.pushPromise:
         throw illegal('a client cannot push')
     }
-    if (type > TYPE.continuation) return spendIdle() // an extension that nobody agreed on
+    if (type > TYPE.continuation) return countIdle(heard) // an extension that nobody agreed on
     if (id !== 0) throw illegal(`a frame of type ${type} on a stream`)
     if (type === TYPE.settings) onSettings(flags, payload)
     else if (type === TYPE.ping) onPing(flags, payload)
@@ -203,7 +188,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
 
   function onSettings(flags: number, payload: Buffer): void {
     if (flags & FLAG.ack) return sized(payload, 0)
-    spendIdle()
+    countIdle(heard)
     if (phase === 'settings') phase = 'open'
     output.resume(readSettings(payload))
     output.write(frame(TYPE.settings, FLAG.ack, 0))
@@ -252,18 +237,10 @@ export function createConnection(socket: Duplex, service: Service): Connection {
 
   function reset(id: number, code: Code): void {
     output.write(rstStream(id, code))
-    spendReset()
+    countReset(heard)
   }
 
-  function spendReset(): void {
-    if (!mayReset(heard)) throw hit('resets', 'too many streams reset')
-  }
-
-  function spendIdle(): void {
-    if (!mayIdle(heard)) throw hit('idle_frames', 'too many frames that do nothing')
-  }
-
-  function hit(limit: Limit, message: string): ConnectionError {
+  function tooMuch(limit: Limit, message: string): ConnectionError {
     service.limited(limit)
     return new ConnectionError(CODE.enhanceYourCalm, message)
   }

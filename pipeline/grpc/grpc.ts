@@ -102,7 +102,7 @@ export const DEFAULT_LIMITS: GrpcLimits = {
   maxMessageBytes: 64 << 20,
   maxBytesInFlight: 256 << 20,
   maxConcurrentStreams: 1_024,
-  maxConnections: 4_096,
+  maxConnections: 1_024,
   maxHeaderBytes: 16 << 10,
   bodyTimeoutMs: 30_000,
   stallTimeoutMs: 20_000,
@@ -122,3 +122,15 @@ export const STATUS = {
   internal: 13,
   unavailable: 14,
 } as const
+
+/** A call cannot go on, and this is what the client is told. */
+export class Failure extends Error implements GrpcStatus {
+  override name = 'Failure'
+  readonly code: number
+  readonly details?: Uint8Array
+  constructor(code: number, message: string, details?: Uint8Array) {
+    super(message)
+    this.code = code
+    if (details) this.details = details
+  }
+}

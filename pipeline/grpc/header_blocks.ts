@@ -16,7 +16,7 @@ const MAX_FRAMES = 32
 export function createHeaderBlocks(
   maxBytes: number,
   complete: (id: number, endStream: boolean, block: Buffer) => void,
-  tooLarge: () => void,
+  tooLarge: () => Error,
 ): HeaderBlocks {
   let open: { readonly id: number; readonly endStream: boolean; readonly parts: Buffer[]; bytes: number } | undefined
 
@@ -40,8 +40,7 @@ export function createHeaderBlocks(
       const { endStream, parts } = open!
       open!.bytes += payload.length
       if (parts.push(Buffer.from(payload)) > MAX_FRAMES || open!.bytes > maxBytes) {
-        tooLarge()
-        throw new ConnectionError(CODE.enhanceYourCalm, 'headers without end')
+        throw tooLarge()
       }
       if (!(flags & FLAG.endHeaders)) return
       open = undefined

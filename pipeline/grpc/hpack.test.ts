@@ -172,7 +172,7 @@ async function decodedFrom(sent: readonly Record<string, string>[], tableBytes: 
       lists.push(decode(decoder, block)!.filter((field) => field.startsWith('x')))
       if (lists.length === sent.length) finish()
     },
-    () => {},
+    () => new Error('too large'),
   )
   const server = createServer((socket) => speak(socket)).listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -2,8 +2,8 @@
 
 import type { Duplex } from 'node:stream'
 
-import { DEFAULT_FRAME, DEFAULT_WINDOW, FLAG, frame, MAX_WINDOW, TYPE, writeHead } from './frames.ts'
-import type { GrpcStatus } from './grpc.ts'
+import { CODE, DEFAULT_FRAME, DEFAULT_WINDOW, FLAG, frame, MAX_WINDOW, rstStream, TYPE, writeHead } from './frames.ts'
+import { STATUS, type GrpcStatus } from './grpc.ts'
 import { encodeField, STATUS_200 } from './hpack.ts'
 
 /** A stream as the client's flow control sees it. */
@@ -17,8 +17,10 @@ export interface Output {
   write(frames: Buffer): void
   /** Sends a response. False: the client's windows are too small for now, and `answered` will be called. */
   answer(to: Recipient, message: Uint8Array): boolean
-  /** Ends a stream by a status alone. */
-  refuse(id: number, status: GrpcStatus, extra?: Buffer): void
+  /** Ends a stream by a status alone. A client that is `sending` is told to stop, which is no error. */
+  refuse(id: number, status: GrpcStatus, sending: boolean): void
+  /** The same for a client that does not speak gRPC. */
+  refuseType(id: number, sending: boolean): void
   /** Stops waiting for the windows of a stream. */
   forget(to: Recipient): void
   /** The connection's window grows; false when it grows too large. */
@@ -34,6 +36,8 @@ export interface Output {
 const HEAD_FIELDS = Buffer.concat([STATUS_200, encodeField('content-type', 'application/grpc')])
 const HEAD = frame(TYPE.headers, FLAG.endHeaders, 0, HEAD_FIELDS)
 const TAIL = frame(TYPE.headers, FLAG.endHeaders | FLAG.endStream, 0, encodeField('grpc-status', '0'))
+const UNSUPPORTED_MEDIA = encodeField(':status', '415')
+const ENCODINGS = encodeField('grpc-accept-encoding', 'identity,gzip')
 /** Where the stream's id stands in a frame. */
 const ID = 5
 const PREFIX = 5
@@ -111,15 +115,22 @@ export function createOutput(socket: Duplex, answered: (to: Recipient) => void):
     return true
   }
 
+  function endStream(id: number, fields: Buffer, sending: boolean): void {
+    write(frame(TYPE.headers, FLAG.endHeaders | FLAG.endStream, id, fields))
+    if (sending) write(rstStream(id, CODE.noError))
+  }
+
   return {
     write,
     answer,
-    refuse(id, { code, message, details }, extra = Buffer.alloc(0)) {
+    refuse(id, { code, message, details }, sending) {
       const fields = [HEAD_FIELDS, encodeField('grpc-status', String(code))]
       if (message !== '') fields.push(encodeField('grpc-message', percentEncode(message)))
       if (details && details.length <= DETAILS_BYTES) fields.push(encodeField('grpc-status-details-bin', base64(details)))
-      write(frame(TYPE.headers, FLAG.endHeaders | FLAG.endStream, id, Buffer.concat([...fields, extra])))
+      if (code === STATUS.unimplemented) fields.push(ENCODINGS)
+      endStream(id, Buffer.concat(fields), sending)
     },
+    refuseType: (id, sending) => endStream(id, UNSUPPORTED_MEDIA, sending),
     forget: (to) => void waiting.delete(to),
     grow(bytes) {
       window += bytes

@@ -1,30 +1,35 @@
 // Memory for messages. Fresh buffers of a megabyte cost page faults and garbage collection, more than reading the message does, so
 // they are reused; all that is lent out or kept stays within one budget.
 
+import { Failure, STATUS, type Limit } from './grpc.ts'
+
 const SMALLEST = 4_096
 
+/** When the budget is used up, `take` and `reserve` throw what the client is told. */
 export interface Pool {
-  /** A buffer of at least so many bytes, or undefined when the budget is used up. */
-  take(bytes: number): Buffer | undefined
+  /** A buffer of at least so many bytes. */
+  take(bytes: number): Buffer
   give(buffer: Buffer): void
   /** For memory that somebody else allocates, such as zlib. */
-  reserve(bytes: number): boolean
+  reserve(bytes: number): void
   release(bytes: number): void
   used(): number
   /** Frees the buffers that nobody has needed since the last trim. */
   trim(): void
 }
 
-export function createPool(budget: number): Pool {
+export function createPool(budget: number, limited: (limit: Limit) => void): Pool {
   const shelves = new Map<number, Shelf>()
   let used = 0
   let kept = 0
 
-  function reserve(bytes: number): boolean {
-    if (used + bytes > budget) return false
+  function reserve(bytes: number): void {
+    if (used + bytes > budget) {
+      limited('bytes_in_flight')
+      throw new Failure(STATUS.unavailable, 'no memory for more messages at the moment')
+    }
     if (used + kept + bytes > budget) for (const shelf of shelves.values()) drop(shelf, shelf.free.length)
     used += bytes
-    return true
   }
 
   function drop(shelf: Shelf, count: number): void {
@@ -50,7 +55,8 @@ export function createPool(budget: number): Pool {
         shelf.idle = Math.min(shelf.idle, shelf.free.length)
         return buffer
       }
-      return reserve(size) ? Buffer.allocUnsafeSlow(size) : undefined
+      reserve(size)
+      return Buffer.allocUnsafeSlow(size)
     },
     give(buffer) {
       used -= buffer.length

@@ -1,6 +1,7 @@
 // The first bytes of a connection: what HTTP/2 begins with (RFC 9113, section 3.4), or a client that came to the wrong port.
 
-import { illegal } from './frames.ts'
+import { DEFAULT_WINDOW, illegal, MAX_WINDOW, OUR_MAX_FRAME, SETTING, settingsFrame, windowUpdate } from './frames.ts'
+import type { GrpcLimits } from './grpc.ts'
 
 export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const HTTP1 = /^(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) /
@@ -25,4 +26,16 @@ export function createGreeting(): (piece: Buffer) => Buffer | undefined {
     greeted += size
     return greeted === PREFACE.length ? piece.subarray(size) : undefined
   }
+}
+
+/** What a server says first: its settings, and the connection's window. */
+export function ourPreface({ maxConcurrentStreams, maxMessageBytes, maxHeaderBytes }: GrpcLimits, window: number): Buffer {
+  const settings = settingsFrame([
+    [SETTING.maxConcurrentStreams, maxConcurrentStreams],
+    // A whole message fits, so that no stream needs more window, and none can exceed it without exceeding its message.
+    [SETTING.initialWindowSize, Math.min(Math.max(maxMessageBytes + 5, DEFAULT_WINDOW), MAX_WINDOW)],
+    [SETTING.maxFrameSize, OUR_MAX_FRAME],
+    [SETTING.maxHeaderListSize, maxHeaderBytes],
+  ])
+  return Buffer.concat([settings, windowUpdate(0, window - DEFAULT_WINDOW)])
 }

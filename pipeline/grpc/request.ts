@@ -1,28 +1,34 @@
-// The headers of a request, and whether HTTP/2 allows them (RFC 9113, section 8.3).
+// The headers of a request: whether HTTP/2 allows them (RFC 9113, section 8.3), and what gRPC reads there.
 
+import { Failure, STATUS } from './grpc.ts'
 import type { Field } from './hpack.ts'
 
 export interface Request {
   readonly method: string
   readonly path: string
   readonly contentType: string
-  readonly encoding: string | undefined
-  readonly timeout: string | undefined
+  readonly encoding: string
+  /** In milliseconds. */
+  readonly timeout: number | undefined
   readonly contentLength: number | undefined
+  /** What it takes to keep the headers. */
+  readonly bytes: number
 }
 
-/** Returns undefined for a malformed request. */
+/** Returns undefined for a malformed request; throws Failure when its timeout is none. */
 export function readRequest(fields: readonly Field[]): Request | undefined {
   let method: string | undefined
   let path: string | undefined
   let scheme: string | undefined
   let contentType = ''
-  let encoding: string | undefined
+  let encoding = 'identity'
   let timeout: string | undefined
   let contentLength: number | undefined
+  let bytes = 0
   let pseudo = true
-  for (const { name, value, legal } of fields) {
+  for (const { name, value, size, legal } of fields) {
     if (!legal) return undefined
+    bytes += size
     if (name.charCodeAt(0) !== COLON) pseudo = false
     else if (!pseudo) return undefined
     switch (name) {
@@ -67,16 +73,17 @@ export function readRequest(fields: readonly Field[]): Request | undefined {
     }
   }
   if (method === undefined || path === undefined || scheme === undefined) return undefined
-  return { method, path, contentType, encoding, timeout, contentLength }
+  return { method, path, contentType, encoding, timeout: readTimeout(timeout), contentLength, bytes }
 }
 
 const COLON = 58
 const DIGITS = /^\d{1,15}$/
 
-/** grpc-timeout in milliseconds, or undefined when it is none. */
-export function readTimeout(text: string): number | undefined {
+function readTimeout(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? []
-  return digits === undefined ? undefined : Number(digits) * MILLISECONDS[unit as keyof typeof MILLISECONDS]
+  if (digits === undefined) throw new Failure(STATUS.internal, `grpc-timeout is no time: ${text}`)
+  return Number(digits) * MILLISECONDS[unit as keyof typeof MILLISECONDS]
 }
 
 const MILLISECONDS = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }

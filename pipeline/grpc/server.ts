@@ -17,9 +17,9 @@ const SWEEPS_PER_TRIM = 40
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const limits = { ...DEFAULT_LIMITS, ...options }
-  const pool = createPool(limits.maxBytesInFlight)
   const limited: Partial<Record<Limit, number>> = {}
-  const count = (limit: Limit) => (limited[limit] = (limited[limit] ?? 0) + 1)
+  const count = (limit: Limit) => void (limited[limit] = (limited[limit] ?? 0) + 1)
+  const pool = createPool(limits.maxBytesInFlight, count)
   const connections = new Set<Connection>()
   /** With TLS there are more of them than connections: those that still shake hands. */
   const sockets = new Set<Socket>()

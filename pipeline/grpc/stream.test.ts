@@ -22,7 +22,7 @@ const LIMITS = { ...DEFAULT_LIMITS, maxMessageBytes: 100_000, maxBytesInFlight: 
 function keeping(answerAfter: () => Promise<unknown> = async () => {}) {
   const messages: string[] = []
   const mistakes: unknown[] = []
-  const pool = createPool(LIMITS.maxBytesInFlight)
+  const pool = createPool(LIMITS.maxBytesInFlight, () => {})
   const service: Service = {
     limits: LIMITS,
     pool,
