@@ -10,6 +10,7 @@ import { openStorage } from '../storage/open.ts'
 import { freePort } from './leyden.ts'
 import { spawnLeyden, type LeydenProcess } from './process.ts'
 import { chat, endOf, reward, spanIdOf, traces } from './spans.ts'
+import { stopEmbedded } from './storage.ts'
 
 let folder: string
 let port: number
@@ -41,6 +42,7 @@ service:
 })
 afterAll(async () => {
   await leyden?.stop('SIGKILL')
+  await stopEmbedded(join(folder, 'store'))
   await rm(folder, { recursive: true, force: true })
 })
 

@@ -11,6 +11,7 @@ import { loadConfig } from '../pipeline/config.ts'
 import { startGraph } from '../pipeline/graph.ts'
 import { createTelemetry } from '../pipeline/telemetry.ts'
 import { openStorage } from '../storage/open.ts'
+import { stopEmbedded } from './storage.ts'
 
 export interface Leyden {
   readonly url: string
@@ -96,6 +97,7 @@ service:
     stop,
     async remove() {
       await stop()
+      await stopEmbedded(data)
       await rm(data, { recursive: true, force: true })
     },
   }

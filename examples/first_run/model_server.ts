@@ -5,10 +5,16 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 
+interface Message {
+  role: string
+  content: string | null
+  tool_calls?: object[]
+}
+
 interface Request {
   model: string
   seed: number
-  messages: { role: string }[]
+  messages: Message[]
 }
 
 type Turn = { tool: string; arguments: object } | { text: string }
@@ -39,10 +45,10 @@ export async function startModelServer(): Promise<{ url: string; close(): void }
 }
 
 function complete({ model, seed, messages }: Request) {
-  const step = messages.filter((message) => message.role === 'assistant').length
-  const turn = SCRIPTS[seed]![step]!
-  const prompt = tokenize(JSON.stringify(messages))
-  const completion = tokenize(JSON.stringify(turn))
+  const step = messages.filter(({ role }) => role === 'assistant').length
+  const message = toMessage(SCRIPTS[seed]![step]!, `call_${seed}_${step}`)
+  const prompt = tokenize(messages.map((each) => `<${each.role}>${spoken(each)}`).join('') + '<assistant>')
+  const completion = tokenize(spoken(message))
   return {
     id: `chatcmpl-${crypto.randomUUID()}`,
     object: 'chat.completion',
@@ -52,8 +58,8 @@ function complete({ model, seed, messages }: Request) {
     choices: [
       {
         index: 0,
-        finish_reason: 'tool' in turn ? 'tool_calls' : 'stop',
-        message: message(turn, `call_${seed}_${step}`),
+        finish_reason: message.tool_calls ? 'tool_calls' : 'stop',
+        message,
         token_ids: completion.map(tokenId),
         logprobs: { content: completion.map((token) => ({ token, logprob: -0.25, bytes: null, top_logprobs: [] })) },
       },
@@ -62,11 +68,13 @@ function complete({ model, seed, messages }: Request) {
   }
 }
 
-function message(turn: Turn, callId: string) {
+function toMessage(turn: Turn, callId: string): Message {
   if ('text' in turn) return { role: 'assistant', content: turn.text }
   const call = { id: callId, type: 'function', function: { name: turn.tool, arguments: JSON.stringify(turn.arguments) } }
   return { role: 'assistant', content: null, tool_calls: [call] }
 }
+
+const spoken = ({ content, tool_calls }: Message): string => content ?? JSON.stringify(tool_calls)
 
 const tokenize = (text: string): string[] => text.match(/\w+|\W/g) ?? []
 
