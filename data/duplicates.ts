@@ -14,7 +14,7 @@ const COMPARED = 4
 /** @param calls by start time @param callAbove by node: the nearest model call above it, -1 for none */
 export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): { calls: readonly Call[]; duplicates: number } {
   const groups = groupsOf(calls.length)
-  const indexOfNode = new Map(calls.map(({ node }, i) => [node, i]))
+  const indexOfNode = new Map(calls.flatMap(({ node }, i) => (node === -1 ? [] : [[node, i] as const])))
   const contents = calls.map(lazily(contentKey))
   const sameContent = (a: number, b: number) => contents[a]!() !== '' && contents[a]!() === contents[b]!()
 

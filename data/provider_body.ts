@@ -78,9 +78,10 @@ function readChoice(choice: ValueRecord): Message | undefined {
 
 /** vLLM returns prompt_token_ids on the body (or on the choice, for completions) and token_ids on the choice. */
 function readTokens(body: ValueRecord, choice: ValueRecord | undefined): Tokens | undefined {
+  const perChoice = listOf(body.response_token_ids)
   return tokensOf(
     numbersOf(body.prompt_token_ids ?? choice?.prompt_token_ids),
-    numbersOf(choice?.token_ids ?? body.response_token_ids),
+    numbersOf(choice?.token_ids ?? (Array.isArray(perChoice[0]) ? perChoice[0] : perChoice)),
     readLogprobs(choice?.logprobs),
     'raw_body',
   )

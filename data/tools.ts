@@ -198,6 +198,7 @@ export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array, a
   const byId = new Map<string, Tool>()
   const leader = new Map<number, number>()
   for (const tool of tools) {
+    if (tool.node === -1) continue
     const above = kept.get(leader.get(toolAbove[tool.node]!) ?? toolAbove[tool.node]!)
     const twin = tool.call_id === undefined ? undefined : byId.get(tool.call_id)
     const isInside = above && above.name === tool.name && agentOf(above) === agentOf(tool) && sameId(above, tool)
@@ -208,7 +209,7 @@ export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array, a
     if (same) leader.set(tool.node, merged.node)
     if (merged.call_id !== undefined) byId.set(merged.call_id, merged)
   }
-  return [...kept.values()]
+  return [...kept.values(), ...tools.filter(({ node }) => node === -1)]
 }
 
 const sameId = (a: Tool, b: Tool): boolean => a.call_id === undefined || b.call_id === undefined || a.call_id === b.call_id

@@ -1,0 +1,71 @@
+// LangSmith over OpenTelemetry: langsmith.span.kind says what a run is; gen_ai.prompt and gen_ai.completion hold
+// its inputs and outputs whole, in Python as bytes. Of a model call they are the provider's own bodies.
+
+import type { CallReading, Dialect, Flag, Reading, ToolReading } from '../data/dialect.ts'
+import { callOf } from '../data/genai.ts'
+import { readAnswer, readRequest } from '../data/provider_body.ts'
+import type { Attributes, Span, Value } from '../data/span.ts'
+import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
+import { decode, fillGaps, jsonOf, listOf, recordOf, sessionOf, textOf } from '../data/values.ts'
+import { verdictOf } from '../data/verdict.ts'
+
+export default {
+  name: 'langsmith',
+
+  matches: (item) => item.signal === 'span' && (item.attributes['langsmith.span.kind'] !== undefined || item.scope.name === 'langsmith'),
+
+  read(item): Reading | null {
+    const span = item as Span
+    const { attributes } = span
+    switch (attributes['langsmith.span.kind']) {
+      case 'llm':
+        return readCall(attributes)
+      case 'tool':
+        return readTool(span)
+    }
+    // No kind of run is called an agent: the one that everything is in, is.
+    if (span.parent_span_id !== '') return { kind: 'chain' }
+    const name = textOf(attributes['langsmith.metadata.lc_agent_name']) ?? textOf(span.name)
+    return { kind: 'agent', name, session: sessionOf(attributes) }
+  },
+} satisfies Dialect
+
+function readCall(attributes: Attributes): CallReading {
+  const input = decode(attributes['gen_ai.prompt'])
+  const output = decode(attributes['gen_ai.completion'])
+  const tools = listOf(recordOf(input.value)?.tools)
+  const flags: Flag[] = input.truncated || output.truncated ? ['truncated'] : []
+  const call = callOf(attributes, {
+    operation: 'chat',
+    prompt: readRequest(input.value),
+    completion: undefined,
+    tools: tools.length > 0 ? tools : undefined,
+    finish: undefined,
+    tokens: undefined,
+    flags,
+  })
+  return fillGaps<CallReading>(call, readAnswer(output.value))
+}
+
+function readTool(span: Span): ToolReading {
+  const { attributes } = span
+  const returned = outOf(attributes['gen_ai.completion'], 'output')
+  const { text, call_id } = unwrapResult(returned)
+  return {
+    kind: 'tool',
+    name: textOf(attributes['gen_ai.tool.name']) ?? textOf(span.name),
+    call_id,
+    arguments: unwrapArguments(outOf(attributes['gen_ai.prompt'], 'input')),
+    result: text,
+    verdict: verdictOf(span, jsonOf(returned)),
+  }
+}
+
+/** Runs whose input or output is no object are recorded as an object with that one key. */
+function outOf(value: Value | undefined, key: string): Value | undefined {
+  const record = recordOf(decode(value).value)
+  if (!record || Object.keys(record).length !== 1 || !(key in record)) return value
+  const inner = record[key]!
+  // A tool may have one parameter of that name: LangChain's own wrapper holds all arguments as text.
+  return key === 'output' || recordOf(decode(inner).value) ? inner : value
+}

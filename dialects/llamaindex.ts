@@ -1,0 +1,92 @@
+// LlamaIndex's own OpenTelemetry exporter: spans are named Class.method-uuid and hold nothing; what happened is in
+// their events, LLMChatStartEvent and so on, whose fields are written flat. Which tool ran, no span says.
+
+import type { CallReading, Dialect, Message, Reading, ToolReading } from '../data/dialect.ts'
+import { joinMessages, readMessage } from '../data/messages.ts'
+import { readResponse } from '../data/provider_body.ts'
+import { parsePythonLiteral } from '../data/python_literal.ts'
+import type { Attributes, Span, Value } from '../data/span.ts'
+import { decode, fillGaps, listOf, recordOf, sessionOf, textOf, unflatten, type ValueRecord } from '../data/values.ts'
+import { verdictOf } from '../data/verdict.ts'
+
+const SCOPE = 'llamaindex.opentelemetry.tracer'
+const START = /^LLM(Chat|Completion)StartEvent$/
+const END = /^LLM(Chat|Completion)EndEvent$/
+const AGENT = /^(\w*Agent\w*)\.(run|a?chat|a?stream_chat|a?query)(-|$)/
+const TOOL = /Tool\.(__call__|a?call)(-|$)/
+
+export default {
+  name: 'llamaindex',
+
+  matches: (item) => item.signal === 'span' && item.scope.name === SCOPE,
+
+  read(item): Reading | null {
+    const span = item as Span
+    if (span.events.some(({ name }) => START.test(name) || END.test(name))) return readCall(span)
+    if (TOOL.test(span.name)) return readTool(span)
+    const agent = AGENT.exec(span.name)?.[1]
+    return agent === undefined ? { kind: 'chain' } : { kind: 'agent', name: agent, session: sessionOf(span.attributes) }
+  },
+} satisfies Dialect
+
+function readCall({ events, attributes }: Span): CallReading {
+  const start = events.find(({ name }) => START.test(name))
+  const end = events.findLast(({ name }) => END.test(name))
+  const asked = start?.attributes ?? {}
+  const { model, ...params } = recordOf(field(asked, 'model_dict')) ?? {}
+  const prompt = field(asked, 'messages') ?? textOf(asked.prompt)
+  const response = recordOf(field(end?.attributes ?? {}, 'response'))
+  const answer = response?.message ?? response?.text
+  const call: CallReading = {
+    kind: 'call',
+    operation: start?.name.includes('Completion') ? 'text_completion' : 'chat',
+    request_model: textOf(model),
+    prompt: (Array.isArray(prompt) ? (prompt as readonly Value[]) : [prompt ?? null]).flatMap((message) => toMessages(message, 'user')),
+    completion: joinMessages(toMessages(answer ?? null, 'assistant')),
+    params: Object.keys(params).length > 0 ? params : undefined,
+    session: sessionOf(attributes),
+    flags: [],
+  }
+  return fillGaps<CallReading>(call, readResponse(rawOf(response?.raw)))
+}
+
+/** A field of an event: flat, or as JSON, or as Python prints it. */
+function field(attributes: Attributes, name: string): Value | undefined {
+  return unflatten(attributes, name) ?? rawOf(attributes[name])
+}
+
+const rawOf = (value: Value | undefined): Value | undefined =>
+  typeof value === 'string' ? (parsePythonLiteral(value) ?? decode(value).value) : value
+
+/** ChatMessage: content is in blocks, and tool calls are in additional_kwargs or blocks of their own. */
+function toMessages(value: Value, fallback: Message['role']): Message[] {
+  const message = recordOf(value)
+  if (!message) return readMessage(value, fallback)
+  const { blocks, additional_kwargs, content } = message
+  const kwargs = recordOf(additional_kwargs) ?? {}
+  const role = textOf(message.role)
+    ?.replace(/^MessageRole\./, '')
+    .toLowerCase()
+  return readMessage(
+    {
+      role: role ?? fallback,
+      content: blocks === undefined ? (content ?? null) : listOf(blocks).map(toBlock),
+      tool_calls: kwargs.tool_calls ?? null,
+      tool_call_id: kwargs.tool_call_id ?? null,
+    },
+    fallback,
+  )
+}
+
+function toBlock(value: Value): Value {
+  const block: ValueRecord = recordOf(value) ?? {}
+  if (block.block_type !== 'tool_call')
+    return { type: 'text', ...block, ...(block.block_type === undefined ? {} : { type: block.block_type }) }
+  return { type: 'tool_call', id: block.tool_call_id ?? null, name: block.tool_name ?? null, arguments: block.tool_kwargs ?? null }
+}
+
+const readTool = (span: Span): ToolReading => ({
+  kind: 'tool',
+  name: textOf(span.attributes['tool.name']),
+  verdict: verdictOf(span, undefined),
+})
