@@ -32,7 +32,7 @@ export default extension({
     let storage: OpenStorage | undefined
     return {
       async start() {
-        storage = await openStorage({ ...options, report: context.health })
+        storage = await openStorage({ ...options, report: context.health, count: context.count })
       },
       async shutdown() {
         await storage?.close()

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 
 import { spanBatch } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf } from '../test/spans.ts'
-import { testStorage, type TestStorage } from '../test/storage.ts'
+import { stopEmbedded, testStorage, type TestStorage } from '../test/storage.ts'
 import { Unavailable } from './storage.ts'
 
 let storage: TestStorage
@@ -93,7 +93,7 @@ test('rows that ClickHouse refuses for good stand in rejects with its reason, an
   expect(counts).toEqual({ leyden_quarantined_items: 4 })
   expect(problems.at(-1)).toBe(null)
 
-  const all = spanBatch(Array.from({ length: 150 }, (_, i) => ({ id: `x${i}`, name: 'poison' })))
+  const all = spanBatch(Array.from({ length: 40 }, (_, i) => ({ id: `x${i}`, name: 'poison' })))
   await expect(storage.insertSpans([all], [])).rejects.toThrow(/no_poison/)
   await storage.client.command({ query: 'ALTER TABLE spans DROP CONSTRAINT no_poison' })
   expect(counts).toEqual({ leyden_quarantined_items: 4 })
@@ -104,4 +104,15 @@ test('a table that takes nothing at all is no matter of the rows: clients keep t
   await expect(storage.insertSpans([spanBatch([{ id: 'a' }, { id: 'b' }])], [])).rejects.toThrow(Unavailable)
   await storage.client.command({ query: 'RENAME TABLE spans_elsewhere TO spans' })
   expect(counts).toEqual({ leyden_quarantined_items: 4 })
+})
+
+test('an insert that is under way when ClickHouse is killed is tried again and stored once', async () => {
+  const requests = Array.from({ length: 24 }, (_, i) =>
+    spanBatch(Array.from({ length: 20 }, (_, n) => ({ id: `k${i}-${n}`, attributes: { big: 'x'.repeat(50_000) } }))),
+  )
+  const inserts = requests.map((request) => storage.insertSpans([request], []))
+  await Promise.any(inserts)
+  await stopEmbedded(storage.folder, 'SIGKILL')
+  await Promise.all(inserts)
+  expect(await stored()).toMatchObject([{ rows: 480, spans: 480 }])
 })

@@ -36,7 +36,7 @@ interface Row {
 }
 
 /** More rows of one insert are not put aside: then it is the server that needs mending, and clients keep what they have. */
-const MAX_REFUSED = 100
+const MAX_REFUSED = 32
 
 export const tokenOf = (bytes: Buffer): string => createHash('sha1').update(bytes).digest('hex')
 
