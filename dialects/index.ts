@@ -26,5 +26,5 @@ import vllm from './vllm.ts'
 
 export const dialects: readonly Dialect[] = [
   ...[agentLightning, logfire, claudeCode, openinference, langfuse, mlflow, langsmith, agentops, litellm, vllm, vercel, googleAdk],
-  ...[openllmetry, llamaindex, geminiCli, rl, genai, genaiLog, codex],
+  ...[openllmetry, llamaindex, geminiCli, rl, codex, genai, genaiLog],
 ]
