@@ -5,6 +5,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { loadConfig, type Plan } from '../pipeline/config.ts'
 import { formatProblems } from '../pipeline/problems.ts'
 import { nearMiss } from '../pipeline/schema.ts'
+import { withoutPasswords } from '../pipeline/secrets.ts'
 import type { Command, Io } from './command.ts'
 import { registry } from './registry.ts'
 
@@ -26,7 +27,9 @@ interface Definition<F extends Flags> {
 }
 
 export function command<const F extends Flags>({ help, flags, words = false, run }: Definition<F>): Command {
-  return async (args, io) => {
+  return async (args, given) => {
+    // Whatever a message quotes may be a URL with a password.
+    const io = { ...given, stderr: (text: string) => given.stderr(withoutPasswords(text)) }
     if (args.includes('--help') || args.includes('-h')) {
       io.stdout(help)
       return 0

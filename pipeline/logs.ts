@@ -6,6 +6,7 @@ import type { Writable } from 'node:stream'
 
 import type { Log } from './component.ts'
 import type { Telemetry } from './config.ts'
+import { withoutPasswords } from './secrets.ts'
 
 export type LogFields = Readonly<Record<string, unknown>>
 
@@ -30,7 +31,7 @@ export function createLogs({ level, encoding, output_paths }: Telemetry['logs'],
 
   function log(line: Level, message: string, fields: LogFields): void {
     if (LEVELS.indexOf(line) < LEVELS.indexOf(level) || !sampled(line, message)) return
-    const text = write(line, message, encoding === 'json' ? { resource, ...fields } : fields)
+    const text = withoutPasswords(write(line, message, encoding === 'json' ? { resource, ...fields } : fields))
     for (const output of outputs) output.write(text)
   }
 

@@ -1,6 +1,7 @@
 // The configuration as it is understood: every default filled in, and secrets hidden unless they are asked for.
 
 import type { Plan, Unit } from './config.ts'
+import { withoutPasswords } from './secrets.ts'
 import { formatDuration, isRecord, type Field, type Fields } from './schema.ts'
 import { serviceFields } from './service.ts'
 
@@ -35,16 +36,11 @@ export function resolved(plan: Plan, secrets: 'hidden' | 'shown'): Record<string
   function written(field: Field<unknown>, value: unknown): unknown {
     const { type, items, fields } = field
     if (value === null || value === undefined) return null
-    if (typeof value === 'string' && secrets === 'hidden') return field.secret && value !== '' ? '[REDACTED]' : withoutPassword(value)
+    if (typeof value === 'string' && secrets === 'hidden') return field.secret && value !== '' ? '[REDACTED]' : withoutPasswords(value)
     if (type === 'duration') return formatDuration(Number(value))
     if (fields) return options(fields, value)
     if (items && Array.isArray(value)) return value.map((item) => written(items, item))
     if (items && isRecord(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, written(items, item)]))
     return value
   }
-}
-
-/** A URL may carry a password. */
-function withoutPassword(text: string): string {
-  return text.replace(/(:\/\/[^/@\s]*?:)[^/@\s]+@/, '$1[REDACTED]@')
 }

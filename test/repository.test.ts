@@ -167,7 +167,7 @@ function* undocumented(fields: Fields, path: string): Generator<string> {
 }
 
 function documents(): string[] {
-  return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...files('docs').filter((file) => file.endsWith('.md'))]
+  return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', ...files('docs').filter((file) => file.endsWith('.md'))]
 }
 
 /** The anchors of a page's headings, as GitHub makes them. */
