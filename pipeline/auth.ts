@@ -33,9 +33,13 @@ export const auth = group(
   { default: null },
 )
 
-/** To be called when the component starts: extensions have started by then. Every refusal is counted. */
-export function authenticating(config: Config<{ auth: typeof auth }>['auth'], context: Context, transport: string): Authenticate {
-  if (!config) return () => undefined
+/** To be called when the component starts: extensions have started by then. Every refusal is counted. Undefined where everybody may send. */
+export function authenticating(
+  config: Config<{ auth: typeof auth }>['auth'],
+  context: Context,
+  transport: string,
+): Authenticate | undefined {
+  if (!config) return undefined
   const { authenticate } = context.extension<Authenticator>(config.authenticator)
   const refused = (error: unknown): never => {
     if (error instanceof Unauthenticated) context.count('receiver_unauthenticated_requests', 1, { transport })

@@ -29,7 +29,7 @@ export interface GrpcOptions {
   /** The option that sets the address, for the error when it is taken. */
   readonly option: string
   readonly tls?: ServerTls | undefined
-  readonly authenticate: Authenticate
+  readonly authenticate?: Authenticate | undefined
   readonly maxMessageBytes: number
   /** A signal that is not among them is UNIMPLEMENTED. */
   readonly signals: readonly OtlpSignal[]
@@ -45,7 +45,7 @@ export async function serveGrpc({ address, option, tls, authenticate, maxMessage
   const calls = new Server({
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc-node.flow_control_window': 8 * 1024 * 1024, // the default of 64 KiB makes every large batch wait for round trips
-    interceptors: [guarding(authenticate)],
+    interceptors: authenticate ? [guarding(authenticate)] : [],
   })
   for (const signal of signals) calls.addService(service(signal), { Export: exporting(signal, take) })
 

@@ -14,7 +14,7 @@ export interface HttpOptions extends HttpServerOptions {
   readonly address: Address
   /** The option that sets the address, for the error when it is taken. */
   readonly option: string
-  readonly authenticate: Authenticate
+  readonly authenticate?: Authenticate | undefined
   readonly allowOrigin?: AllowOrigin | undefined
   readonly maxBodyBytes: number
   /** Any other path is not found. */
@@ -30,7 +30,7 @@ export async function serveHttp({ address, option, authenticate, allowOrigin, ma
     if (allowOrigin?.(request, response)) return
     const encoding = encodingOf(request.headers['content-type'])
     try {
-      await authenticate((name) => request.headers[name]?.toString())
+      await authenticate?.((name) => request.headers[name]?.toString())
       const signal = paths.get(request.url!.split('?', 1)[0]!)
       if (signal === undefined) return refuse(response, 404, encoding, `404 page not found, known: ${[...paths.keys()].join(', ')}`)
       if (request.method !== 'POST') {
