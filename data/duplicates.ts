@@ -32,17 +32,16 @@ export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): 
     if (above !== undefined && idMissing(call, calls[above]!) && (sameOutput(call, calls[above]!) ?? sameContent(i, above)))
       groups.join(above, i)
   }
-  const recent = (a: Call, b: Call) => b.start_time - a.start_time <= TOGETHER_NS
-  joinRecent(
-    calls,
-    groups,
-    (_, i) => contents[i]!() && `${calls[i]!.session ?? ''}\0${contents[i]!()}`,
-    (a, b) =>
-      idMissing(calls[a]!, calls[b]!) &&
-      differentScope(calls[a]!, calls[b]!) &&
-      recent(calls[a]!, calls[b]!) &&
-      calls[a]!.model === calls[b]!.model,
-  )
+  const together = (a: Call, b: Call) => b.start_time - a.start_time <= TOGETHER_NS && a.model === b.model
+  const scopes = new Set(calls.map(({ scope }) => scope))
+  if (scopes.size > 1) {
+    joinRecent(
+      calls,
+      groups,
+      (call, i) => contents[i]!() && `${call.session ?? ''}\0${contents[i]!()}`,
+      (a, b) => idMissing(calls[a]!, calls[b]!) && differentScope(calls[a]!, calls[b]!) && together(calls[a]!, calls[b]!),
+    )
+  }
 
   const merged = [...groups.members().values()].map((group) => merge(group.map((i) => calls[i]!)))
   return { calls: merged.sort(byStart), duplicates: calls.length - merged.length }
@@ -61,9 +60,13 @@ function joinRecent(
   for (const [i, call] of calls.entries()) {
     const key = keyOf(call, i)
     if (!key) continue
-    const recent = seen.get(key) ?? []
+    const recent = seen.get(key)
+    if (!recent) {
+      seen.set(key, [i])
+      continue
+    }
     for (const earlier of recent) if (matches(earlier, i)) groups.join(earlier, i)
-    seen.set(key, [...recent, i].slice(-COMPARED))
+    if (recent.push(i) > COMPARED) recent.shift()
   }
 }
 

@@ -109,6 +109,7 @@ function pair(
 
 /** Gives requests what later prompts say came back. Returns, as tools, what came back without a request in this run. */
 function readReports(calls: readonly Call[], requests: readonly Request[]): Tool[] {
+  if (!calls.some(({ prompt }) => prompt.some(({ role }) => role === 'tool'))) return []
   const made = new Map<string, Request>()
   const strangers = new Map<string, Tool>()
   let next = 0
@@ -178,9 +179,17 @@ function judgeReport(report: ToolResult): Pick<Verdict, 'status' | 'evidence'> {
 /** A tool without a span stands at the moment when it was asked for, or when it was first told of. */
 function infer(call: Call, part: ToolCall, report: ToolResult | undefined, requestedBy: string): Tool {
   const time = requestedBy === '' ? call.start_time : call.end_time
-  const { parent_span_id, trace_id, dialect, scope, judged } = call
   return {
-    ...{ span_id: '', parent_span_id, trace_id, start_time: time, end_time: time, dialect, scope, node: -1, judged },
+    span_id: '',
+    parent_span_id: call.parent_span_id,
+    trace_id: call.trace_id,
+    start_time: time,
+    end_time: time,
+    dialect: call.dialect,
+    scope: call.scope,
+    node: -1,
+    judged: call.judged,
+    sequence_id: undefined,
     name: part.name,
     call_id: part.id ?? report?.id,
     arguments: part.arguments,
