@@ -10,7 +10,9 @@ import { endTime, isRoot, itemName, traceId } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
-import { duration, number, oneOf, text } from '../pipeline/schema.ts'
+import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
+import type { QueueFolder } from '../pipeline/disk/persistent.ts'
+import { duration, extensionId, group, number, oneOf, text } from '../pipeline/schema.ts'
 import { nextRevisions, type Due } from '../storage/revisions.ts'
 import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts'
 
@@ -50,6 +52,17 @@ export default connector({
       default: 64,
       min: 1,
     }),
+    sending_queue: group(
+      {
+        storage: extensionId(
+          'storage',
+          'The file_storage extension that takes spans and log records while ClickHouse is away. They are acknowledged when they are on ' +
+            'disk, and stored in order when it is back, after a restart too. null: they are refused, and clients keep them.',
+          { default: null },
+        ),
+      },
+      'What happens while ClickHouse is away.',
+    ),
   },
 
   create(options, context) {
@@ -57,6 +70,7 @@ export default connector({
     const owners = new Map<string, string>()
     let storage: Storage
     let next: Consumer<'rollouts'>
+    let whileAway: Overflow | undefined
     let sweep: NodeJS.Timeout | undefined
     let closing = Promise.resolve()
     let scheduled = false
@@ -71,11 +85,16 @@ export default connector({
     async function start(outputs: { rollouts?: Consumer<'rollouts'> }): Promise<void> {
       storage = context.extension<Storage>(options.storage)
       next = outputs.rollouts ?? (async () => {})
+      const { storage: folder } = options.sending_queue
+      if (folder !== null) {
+        const disk = await context.extension<QueueFolder>(folder).open(`connector_${context.id}`, context)
+        whileAway = overflow(disk, store, context)
+      }
       resuming = resume()
       sweep = setInterval(scheduleClose, SWEEP_MS)
     }
 
-    async function consume(batches: readonly SpanBatch[]): Promise<void> {
+    async function store(batches: readonly SpanBatch[]): Promise<void> {
       const hints = batches.map((batch) => Array.from({ length: batch.count }, (_, i) => hintOf(batch, i, options.group_by)))
       try {
         await storage.insertSpans(batches, hints)
@@ -218,11 +237,12 @@ export default connector({
     async function shutdown(): Promise<void> {
       stopping = true
       clearInterval(sweep)
+      await whileAway?.stop()
       await resuming
       await closing
       await close(open.takeFinished())
     }
 
-    return { start, consume, shutdown }
+    return { start, consume: (batches) => (whileAway?.consume ?? store)(batches), shutdown }
   },
 })

@@ -56,6 +56,7 @@ export function createSender(
     context.gauge('exporter_queue_capacity', () => queue.queue_size, labels)
   }
 
+  if (disk) context.gauge('leyden_queued_items', () => disk.size.items, labels)
   const stored = disk && persistent(disk, sendStored, context, stopping)
 
   // Whoever waits for a batch to fill up would keep its receiver from stopping.

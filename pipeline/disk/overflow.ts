@@ -1,0 +1,54 @@
+// Where requests go while nobody can take them: to disk, which is where they are acknowledged then, and on, in order, once they can
+// be taken. Nothing overtakes what waits.
+
+import type { SpanBatch } from '../../data/span_batch.ts'
+import { Permanent, Refused, type Context } from '../component.ts'
+import { messageOf } from '../retry.ts'
+import type { DiskQueue } from './disk_queue.ts'
+import { persistent } from './persistent.ts'
+
+type Take = (batches: readonly SpanBatch[]) => Promise<void>
+
+export interface Overflow {
+  /** Resolves when the batches are taken, or on disk. Rejects as `take` does when they would never be taken. */
+  consume: Take
+  /** What is not taken stays on disk. */
+  stop(): Promise<void>
+}
+
+/** `take` rejects with Refused what it cannot take now. It is handed many requests at once, one lot after the other. */
+export function overflow(disk: DiskQueue, take: Take, context: Context): Overflow {
+  const stopping = new AbortController()
+  const { put, stop } = persistent(disk, handOn, context, stopping.signal)
+
+  context.gauge('exporter_queue_size', () => disk.size.requests)
+  context.gauge('leyden_queued_items', () => disk.size.items)
+
+  async function consume(batches: readonly SpanBatch[]): Promise<void> {
+    if (disk.size.requests > 0) return put(batches)
+    try {
+      await take(batches)
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+      if (disk.size.requests === 0) context.log.warn('Requests go to disk until they can be taken', { error: messageOf(error) })
+      await put(batches)
+    }
+  }
+
+  async function handOn(requests: readonly SpanBatch[]): Promise<boolean[]> {
+    const done = await take(requests).then(
+      () => true,
+      (error: unknown) => error instanceof Permanent,
+    )
+    if (done && requests.length === disk.size.requests) context.log.info('All requests are taken that were kept on disk')
+    return requests.map(() => done)
+  }
+
+  return {
+    consume,
+    async stop() {
+      stopping.abort()
+      await stop()
+    },
+  }
+}
