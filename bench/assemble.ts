@@ -20,20 +20,23 @@ export async function assembleOne(sizes: readonly number[]): Promise<void> {
   })
   const rows: number[][] = []
   for (const size of sizes) rows.push(await measure(size, plan!))
-  console.log(formatTable(['spans', 'read ms', 'assemble ms', 'process ms', 'all ms', 'transitions', 'heap MB'], rows))
+  console.log(formatTable(['spans', 'read ms', 'assemble ms', 'process ms', 'all ms', 'CPU ms', 'transitions', 'heap MB'], rows))
 }
 
 async function measure(size: number, plan: Plan): Promise<number[]> {
   const batches = makeRun(size).map((body) => scan('traces', body).batch)
-  const process = await processors(plan)
+  const credit = await processors(plan)
+  const cpu = process.cpuUsage()
   const start = performance.now()
   const items = batches.flatMap((batch) => Array.from({ length: batch.count }, (_, i) => readItem(batch, i)))
   const read = performance.now()
   const assembled = assemble(items, dialects, CLOSING)
   const joined = performance.now()
-  const { spans, transitions } = await process(assembled)
+  const { spans, transitions } = await credit(assembled)
   const end = performance.now()
-  return [spans, read - start, joined - read, end - joined, end - start, transitions.length, heapMegabytes()].map(Math.round)
+  const { user, system } = process.cpuUsage(cpu)
+  const heap = process.memoryUsage().heapUsed / 2 ** 20
+  return [spans, read - start, joined - read, end - joined, end - start, (user + system) / 1e3, transitions.length, heap].map(Math.round)
 }
 
 /** The processors of the rollouts pipeline, one after the other. */
@@ -49,5 +52,3 @@ async function processors(plan: Plan): Promise<(rollout: Rollout) => Promise<Rol
     return rollout
   }
 }
-
-const heapMegabytes = () => process.memoryUsage().heapUsed / 2 ** 20

@@ -23,6 +23,7 @@ const server = create({
   methods: new Map([[path!, acknowledge]]),
   errorOf: (error) => ({ code: 2, message: String(error) }),
   onError: console.error,
+  limited: console.error,
 })
 
 async function acknowledge(message: Buffer): Promise<Buffer> {
