@@ -8,7 +8,10 @@ import type { Item } from '../data/span.ts'
 /** Traces asked for in one query. */
 const TOGETHER = 1_000
 
-/** Items of these traces by start time: each span id once, the ended copy before an unfinished one, and each identical log record once. */
+/**
+ * Items of these traces by start time, those of one time as they arrived: log records of one call often share a millisecond.
+ * Each span id comes once, the ended copy rather than an unfinished one, and each identical log record once.
+ */
 export async function readItems(client: ClickHouseClient, traceIds: readonly string[]): Promise<Item[]> {
   const items: Item[] = []
   for (let i = 0; i < traceIds.length; i += TOGETHER) {
@@ -16,7 +19,7 @@ export async function readItems(client: ClickHouseClient, traceIds: readonly str
       query: `
         SELECT signal = 'log', resource, scope, payload FROM spans
         WHERE tenant = '' AND trace_id IN {traces:Array(String)}
-        ORDER BY start_time, trace_id, span_id, duration DESC, received_at
+        ORDER BY start_time, duration = 0, received_at, position
         LIMIT 1 BY trace_id, span_id, if(signal = 'log', cityHash64(payload, resource), 0)
         FORMAT RowBinary`,
       query_params: { traces: traceIds.slice(i, i + TOGETHER) },

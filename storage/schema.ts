@@ -63,6 +63,7 @@ CREATE TABLE IF NOT EXISTS spans (
   status Enum8('unset' = 0, 'ok' = 1, 'error' = 2) DEFAULT 'unset',
   duration UInt64 DEFAULT 0 COMMENT 'nanoseconds; 0 for a span that was never ended',
   received_at DateTime64(3, 'UTC') DEFAULT 0,
+  position UInt32 DEFAULT 0 COMMENT 'in the order of arrival, among those of one received_at',
   signal Enum8('span' = 0, 'log' = 1) DEFAULT 'span',
   rollout_hint String DEFAULT '' COMMENT 'rollout id, NUL, attempt id, where the span itself says so',
   response_id String DEFAULT '',

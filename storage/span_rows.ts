@@ -3,7 +3,7 @@
 import { placeOf } from '../data/routing.ts'
 import { attribute, payload, resource, scope } from '../data/scan.ts'
 import { COLUMN, STRIDE, type SpanBatch } from '../data/span_batch.ts'
-import { putBytes, putString, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
+import { putBytes, putString, putUInt32, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
 
 const RESPONSE_ID = 'gen_ai.response.id'
 const LAST_KIND = 5
@@ -11,7 +11,7 @@ const LAST_STATUS = 2
 const MAX_START = 2n ** 63n - 1n
 
 export const SPAN_COLUMNS =
-  'tenant, trace_id, start_time, span_id, parent_span_id, name, service, kind, status, duration, received_at, signal, rollout_hint, response_id, resource, scope, payload'
+  'tenant, trace_id, start_time, span_id, parent_span_id, name, service, kind, status, duration, received_at, position, signal, rollout_hint, response_id, resource, scope, payload'
 
 /** Appends item i of a batch. `receivedAt` in milliseconds since the epoch. */
 export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, receivedAt: number): void {
@@ -33,6 +33,7 @@ export function putSpan(rows: Rows, batch: SpanBatch, i: number, hint: string, r
   putUInt8(rows, atMost(columns[at + COLUMN.status]!, LAST_STATUS))
   putDuration(rows, body, start, end)
   putUInt64(rows, receivedAt)
+  putUInt32(rows, rows.count)
   putUInt8(rows, batch.signal === 'traces' ? 0 : 1)
   putString(rows, hint)
   putString(rows, keys.includes(RESPONSE_ID) ? textOf(attribute(batch, i, RESPONSE_ID)) : '')
