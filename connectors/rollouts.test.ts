@@ -91,5 +91,5 @@ test('a group is credited the moment its last rollout ends', async () => {
     `SELECT rollout_id, advantage FROM transitions WHERE group_id = 'g' AND advantage IS NOT NULL ORDER BY rollout_id, step`,
   )
   expect(rows.map(({ advantage }) => Math.sign(advantage))).toEqual([1, 1, -1, -1])
-  expect(await leyden.query(`SELECT toUInt32(members) AS members FROM credits WHERE group_id = 'g'`)).toEqual([{ members: 2 }])
+  expect(await leyden.rows(1, `SELECT toUInt32(members) AS members FROM credits WHERE group_id = 'g'`)).toEqual([{ members: 2 }])
 })
