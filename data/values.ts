@@ -9,12 +9,17 @@ export type ValueRecord = { readonly [key: string]: Value }
 /** What instrumentations write where they had nothing to write. */
 const PLACEHOLDERS = new Set(['', '<not specified>', '<not serializable>', 'N/A', '{}', 'unknown', 'None'])
 /** What they write where they were told to hide it. The first is spelled so at its source. */
-const REDACTED = new Set(['readacted', '__REDACTED__', '<REDACTED>', '[REDACTED]'])
+const REDACTED = new Set(['readacted', '__REDACTED__', '<REDACTED>'])
+/** What the processor `redaction` puts in the place of what it hides, which may be a word of a text. */
+const MARK = /\[REDACTED(:[a-z]+)?\]/
+const HIDDEN = new RegExp(`^${MARK.source}$`)
 /** Steps of a flat key that are followed; more are nobody's. */
 const MAX_STEPS = 32
 const CUT_MARK = /\.\.\.\s?\[TRUNCATED[^\]]*\]\s*$/i
 
-export const isRedacted = (text: string): boolean => REDACTED.has(text.trim())
+export const redactedMark = (hash = ''): string => (hash === '' ? '[REDACTED]' : `[REDACTED:${hash}]`)
+
+export const isRedacted = (text: string): boolean => REDACTED.has(text.trim()) || MARK.test(text)
 
 /** Text that says something: no placeholder, and an id even where it was sent as a number. */
 export function textOf(value: Value | undefined): string | undefined {
@@ -62,7 +67,7 @@ export function decode(value: Value | undefined): Decoded {
   const text = value instanceof Uint8Array ? Buffer.from(value).toString() : value
   if (typeof text !== 'string') return { value: text, truncated: false }
   if (CUT_MARK.test(text.slice(-80))) return { value: undefined, truncated: true }
-  if (!/^\s*[[{]/.test(text)) return { value: text, truncated: false }
+  if (!/^\s*[[{]/.test(text) || HIDDEN.test(text)) return { value: text, truncated: false }
   const parsed = parseJson(text) ?? parsePythonLiteral(text)
   return parsed === undefined ? { value: undefined, truncated: true } : { value: parsed, truncated: false }
 }
