@@ -105,6 +105,17 @@ describe.each(KINDS)('%s', (kind) => {
   })
 })
 
+/** npm leaves out what it cannot find when it writes the lock, and then `npm ci` refuses the lock, everywhere. */
+test('package-lock.json knows the packages of every platform', () => {
+  const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, { optionalDependencies?: object }> }
+  const missing = Object.entries(packages).flatMap(([place, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies)
+      .filter((name) => !packages[`node_modules/${name}`] && !packages[`${place}/node_modules/${name}`])
+      .map((name) => `edit package-lock.json: ${name}, which ${place} wants, is not in it`),
+  )
+  expect(missing).toEqual([])
+})
+
 describe('documents', () => {
   test.each(folders)('docs/architecture.md says what %s/ is for', (folder) => {
     expect(read('docs/architecture.md')).toContain(`\`${folder}/\``)
