@@ -4,23 +4,25 @@ import type { AddressInfo } from 'node:net'
 
 import { onTestFinished } from 'vitest'
 
-import type { GrpcMethod, GrpcServer, GrpcServerOptions } from '../pipeline/grpc/grpc.ts'
+import type { GrpcMethod, GrpcServer, GrpcServerOptions, Limit } from '../pipeline/grpc/grpc.ts'
 import { createGrpcServer } from '../pipeline/grpc/server.ts'
 
 export const ECHO = '/test.Echo/Call'
 
-/** Ended with the test. Errors of methods are UNKNOWN, with their message. */
+/** Ended with the test. Errors of methods are UNKNOWN, with their message. `limited` counts the limits that were hit. */
 export async function serve(
   options: Partial<GrpcServerOptions> & { method?: GrpcMethod } = {},
   create: (options: GrpcServerOptions) => GrpcServer = createGrpcServer,
-): Promise<GrpcServer & AddressInfo> {
+): Promise<GrpcServer & AddressInfo & { readonly limited: Readonly<Partial<Record<Limit, number>>> }> {
   const mistakes: unknown[] = []
+  const limited: Partial<Record<Limit, number>> = {}
   const server = create({
     host: '127.0.0.1',
     port: 0,
     methods: new Map([[ECHO, options.method ?? (async (message) => message)]]),
     errorOf: (error) => ({ code: 2, message: (error as Error).message }),
     onError: (error) => mistakes.push(error),
+    limited: (limit) => void (limited[limit] = (limited[limit] ?? 0) + 1),
     ...options,
   })
   const address = await server.listen()
@@ -28,5 +30,5 @@ export async function serve(
     await server.close(0)
     if (mistakes.length > 0) throw mistakes[0]
   })
-  return { ...server, ...address }
+  return { ...server, ...address, limited }
 }

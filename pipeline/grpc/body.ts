@@ -17,26 +17,21 @@ export interface Body {
   got: number
 }
 
-export interface Bodies<T extends Body> {
+export interface Bodies {
   /** Takes what has come. Throws Failure when the call cannot go on. */
-  append(body: T, bytes: Buffer, start: number, end: number): void
+  append(body: Body, bytes: Buffer, start: number, end: number): void
   /** Says whether content-length was true; throws Failure when there is not exactly one message. */
-  isWhole(body: T): boolean
-  message(body: T): Buffer
-  release(body: T): void
+  isWhole(body: Body): boolean
+  message(body: Body): Buffer
+  release(body: Body): void
 }
 
 const PREFIX = 5
 const FIRST_GRANT = 16 << 10
 const EMPTY = Buffer.alloc(0)
 
-export function createBodies<T extends Body>(
-  pool: Pool,
-  limits: GrpcLimits,
-  limited: (limit: Limit) => void,
-  admit: (body: T) => void,
-): Bodies<T> {
-  function append(body: T, bytes: Buffer, from: number, to: number): void {
+export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Limit) => void): Bodies {
+  function append(body: Body, bytes: Buffer, from: number, to: number): void {
     let start = from
     while (body.prefix < PREFIX && start < to) {
       const byte = bytes[start++]!
@@ -52,7 +47,7 @@ export function createBodies<T extends Body>(
     body.got = got
   }
 
-  function begin(body: T): void {
+  function begin(body: Body): void {
     const { compressed, encoding, length } = body
     if (compressed > 1) throw new Failure(STATUS.internal, `no message begins with ${compressed}`)
     if (compressed === 1 && encoding === 'identity') throw new Failure(STATUS.internal, 'a compressed message without grpc-encoding')
@@ -61,13 +56,12 @@ export function createBodies<T extends Body>(
       limited('message_bytes')
       throw new Failure(STATUS.resourceExhausted, `a message of ${length} bytes, ${limits.maxMessageBytes} are allowed`)
     }
-    admit(body)
     // Whoever announces much and sends little must not take memory from the others: past half of it, only what has come counts.
     const all = pool.used() + length <= limits.maxBytesInFlight / 2
     if (length > 0) body.slot = pool.take(all ? length : Math.min(length, FIRST_GRANT))
   }
 
-  function enlarge(body: T, needed: number): void {
+  function enlarge(body: Body, needed: number): void {
     const small = body.slot!
     body.slot = pool.take(Math.min(body.length, Math.max(needed, 2 * small.length)))
     small.copy(body.slot, 0, 0, body.got)

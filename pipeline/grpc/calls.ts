@@ -3,16 +3,7 @@
 
 import { createBodies, type Body } from './body.ts'
 import { CODE, type Code } from './frames.ts'
-import {
-  Failure,
-  STATUS,
-  type GrpcCall,
-  type GrpcLimits,
-  type GrpcMethod,
-  type GrpcServerOptions,
-  type GrpcStatus,
-  type Limit,
-} from './grpc.ts'
+import { Failure, STATUS, type GrpcCall, type GrpcLimits, type GrpcMethod, type GrpcServerOptions, type GrpcStatus } from './grpc.ts'
 import type { Gunzip } from './gunzip.ts'
 import type { Field } from './hpack.ts'
 import type { Output, Recipient } from './output.ts'
@@ -20,7 +11,7 @@ import type { Pool } from './pool.ts'
 import { readRequest, type Request } from './request.ts'
 
 /** What all connections of a server share. */
-export interface Service extends Pick<GrpcServerOptions, 'methods' | 'admit' | 'errorOf' | 'onError'> {
+export interface Service extends Pick<GrpcServerOptions, 'methods' | 'authenticate' | 'errorOf' | 'onError' | 'limited'> {
   readonly limits: GrpcLimits
   readonly pool: Pool
   readonly gunzip: Gunzip
@@ -28,12 +19,13 @@ export interface Service extends Pick<GrpcServerOptions, 'methods' | 'admit' | '
   handling(bytes: number): void
   /** Methods hold so much that clients are to wait. */
   congested(): boolean
-  limited(limit: Limit): void
 }
 
 export interface Call extends GrpcCall, Recipient, Body {
   readonly method: GrpcMethod
   readonly headerBytes: number
+  /** Settles when it is known who calls; undefined when that is known. */
+  authenticated: Promise<void> | undefined
   stage: 'receiving' | 'running' | 'answering'
   /** When this stage began. */
   since: number
@@ -43,8 +35,8 @@ export interface Call extends GrpcCall, Recipient, Body {
 export interface Calls {
   /** `fields` is undefined when there were too many. */
   open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void
-  /** Takes bytes of the body. False: the call is over, whatever else comes of it. */
-  data(call: Call, bytes: Buffer, start: number, end: number): boolean
+  /** Takes bytes of the body. */
+  data(call: Call, bytes: Buffer, start: number, end: number): void
   /** The body is complete. */
   end(call: Call, now: number): void
   /** The client no longer wants it. */
@@ -63,10 +55,10 @@ export function createCalls(
   output: Output,
   streams: Map<number, Call>,
   reset: (id: number, code: Code) => void,
-  removed: () => void,
+  removed: (call: Call) => void,
 ): Calls {
   const { limits, pool, limited } = service
-  const bodies = createBodies<Call>(pool, limits, limited, admit)
+  const bodies = createBodies(pool, limits, limited)
 
   function open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void {
     try {
@@ -93,8 +85,7 @@ export function createCalls(
   ): Call {
     const method = service.methods.get(path)
     if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
-    pool.reserve(bytes)
-    return {
+    const call: Call = {
       id,
       method,
       encoding,
@@ -102,6 +93,7 @@ export function createCalls(
       headerBytes: bytes,
       metadata: (name) => valueOf(fields, name),
       deadline: timeout === undefined ? undefined : now + timeout,
+      authenticated: undefined,
       stage: 'receiving',
       since: now,
       cancelled: false,
@@ -112,24 +104,28 @@ export function createCalls(
       got: 0,
       credit: 0,
     }
+    authenticate(call)
+    pool.reserve(bytes)
+    return call
   }
 
-  function admit(call: Call): void {
+  function authenticate(call: Call): void {
     try {
-      service.admit?.(call, call.length)
+      call.authenticated = service.authenticate?.(call)
     } catch (error) {
       const { code, message, details } = service.errorOf(error)
       throw new Failure(code, message, details)
     }
+    call.authenticated?.catch((error: unknown) => {
+      if (call.stage === 'receiving' && !call.cancelled) fail(call, service.errorOf(error), true)
+    })
   }
 
-  function data(call: Call, bytes: Buffer, start: number, to: number): boolean {
+  function data(call: Call, bytes: Buffer, start: number, to: number): void {
     try {
       bodies.append(call, bytes, start, to)
-      return true
     } catch (error) {
       fail(call, asFailure(error), true)
-      return false
     }
   }
 
@@ -152,6 +148,8 @@ export function createCalls(
     const held = call.slot?.length ?? 0
     service.handling(held)
     try {
+      if (call.authenticated) await call.authenticated
+      if (call.cancelled) return
       const message = bodies.message(call)
       const answer = await (call.compressed === 1 ? runUnpacked(call, message) : call.method(message, call))
       if (!call.cancelled && !output.answer(call, answer)) call.stage = 'answering'
@@ -213,7 +211,7 @@ export function createCalls(
   function remove(call: Call): void {
     if (!streams.delete(call.id)) return
     pool.release(call.headerBytes)
-    removed()
+    removed(call)
   }
 
   return { open, data, end, drop, expire }

@@ -126,11 +126,13 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     owed += length
     if (window < 0) throw new ConnectionError(CODE.flowControlError, 'more DATA than the window allows')
     current = streams.get(id)
-    if (current && current.stage !== 'receiving') cancel(id, CODE.streamClosed)
+    if (!current || current.stage === 'receiving') return
+    current = undefined
+    cancel(id, CODE.streamClosed)
   }
 
   function onData(bytes: Buffer, start: number, end: number): void {
-    if (current && !calls.data(current, bytes, start, end)) current = undefined
+    if (current) calls.data(current, bytes, start, end)
   }
 
   function dataEnd(id: number, length: number, padding: number, endStream: boolean): void {
@@ -230,7 +232,6 @@ export function createConnection(socket: Duplex, service: Service): Connection {
 
   /** Ends a stream for a mistake of the client's. */
   function cancel(id: number, code: Code): void {
-    current = undefined
     drop(id)
     reset(id, code)
   }
@@ -252,7 +253,8 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     owed = 0
   }
 
-  function onRemoved(): void {
+  function onRemoved(call: Call): void {
+    if (call === current) current = undefined // the rest of its frame is passed over
     if (streams.size > 0) return
     busy = performance.now()
     if (phase === 'drained') end()

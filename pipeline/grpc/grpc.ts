@@ -2,7 +2,8 @@
 // lets @grpc/grpc-js do it. Messages are bytes; what they mean is the methods' business.
 
 import type { AddressInfo } from 'node:net'
-import type { TlsOptions } from 'node:tls'
+
+import type { ServerTls } from '../tls.ts'
 
 export interface GrpcCall {
   /** Metadata that the client sent; several values of one name are joined by commas. */
@@ -52,16 +53,21 @@ export interface GrpcLimits {
 export interface GrpcServerOptions extends Partial<GrpcLimits> {
   readonly host: string
   readonly port: number
-  /** Options of node:tls; absent means plain text. */
-  readonly tls?: TlsOptions
+  /** Absent means plain text. */
+  readonly tls?: Pick<ServerTls, 'options' | 'guard'> | undefined
   /** By path, e.g. `/opentelemetry.proto.collector.trace.v1.TraceService/Export`. */
   readonly methods: ReadonlyMap<string, GrpcMethod>
-  /** Asked before a message of so many bytes gets memory; throws to refuse the call. Authentication and admission stand here. */
-  readonly admit?: (call: GrpcCall, bytes: number) => void
-  /** What the client is told about an error that a method or `admit` threw. */
+  /**
+   * Asked when a call's headers have come. Throws, or rejects, to refuse the call: at once, no byte of its message gets memory; later,
+   * its method does not run.
+   */
+  readonly authenticate?: ((call: GrpcCall) => Promise<void> | undefined) | undefined
+  /** What the client is told about an error that a method or `authenticate` threw. */
   readonly errorOf: (error: unknown) => GrpcStatus
   /** Told of the server's own mistakes, which cost a connection each. */
   readonly onError: (error: unknown) => void
+  /** Told each time a client runs into a limit. */
+  readonly limited: (limit: Limit) => void
 }
 
 export interface GrpcServer {
@@ -78,8 +84,6 @@ export interface GrpcStats {
   readonly bytesInFlight: number | undefined
   /** Calls that are coming in, being handled or being answered. */
   readonly calls: number
-  /** How often each limit was hit since the start. */
-  readonly limited: Readonly<Partial<Record<Limit, number>>>
 }
 
 export type Limit =

@@ -1,16 +1,19 @@
 // The same server on @grpc/grpc-js: the reference that server.ts is tested against, and the choice where its cost does not matter.
-// It bounds messages, streams and time, but not the connections, nor the memory of all messages together.
+// It bounds messages, streams and time, but not the memory of all messages together.
 
-import type { AddressInfo } from 'node:net'
-import type { TlsOptions } from 'node:tls'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
 
 import {
   logVerbosity,
   Metadata,
   Server,
   ServerCredentials,
+  ServerInterceptingCall,
   setLogVerbosity,
   type handleUnaryCall,
+  type ServerInterceptor,
   type ServerUnaryCall,
 } from '@grpc/grpc-js'
 
@@ -21,45 +24,75 @@ const FLOW_CONTROL_WINDOW = 8 << 20
 
 export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   setLogVerbosity(logVerbosity.NONE) // it would write to the console by itself
-  const server = new Server(channelOptions({ ...DEFAULT_LIMITS, ...options }))
+  const { host, port, tls, authenticate } = options
+  const limits = { ...DEFAULT_LIMITS, ...options }
+  const grpc = new Server({ ...channelOptions(limits), interceptors: authenticate ? [asking(authenticate)] : [] })
+  for (const [path, method] of options.methods) grpc.register(path, handling(method), asIs, asIs, 'unary')
   let calls = 0
-  for (const [path, method] of options.methods) server.register(path, handle(method), asIs, asIs, 'unary')
 
-  function handle(method: GrpcMethod): handleUnaryCall<Buffer, Buffer> {
+  // grpc-js gets its connections from us, for it bounds neither their number nor the version of TLS.
+  const { injectConnection } = grpc.createConnectionInjector(ServerCredentials.createInsecure())
+  const open = (socket: Socket) => injectConnection(socket.on('error', () => {}))
+  const server = tls ? createTlsServer({ ...tls.options, ALPNProtocols: ['h2'] }, open) : createServer(open)
+  if ('setSecureContext' in server) tls?.guard(server)
+  server.maxConnections = limits.maxConnections
+  server.on('drop', () => options.limited('connections'))
+
+  /** Asks who calls when a call's metadata has come, which is before its message does. */
+  function asking(ask: NonNullable<typeof authenticate>): ServerInterceptor {
+    return (_method, call) =>
+      new ServerInterceptingCall(call, {
+        start: (next) =>
+          next({
+            async onReceiveMetadata(metadata, pass) {
+              try {
+                await ask({ metadata: (name) => valueOf(metadata, name), deadline: undefined, cancelled: false })
+              } catch (error) {
+                return call.sendStatus(statusOf(error))
+              }
+              pass(metadata)
+            },
+          }),
+      })
+  }
+
+  function handling(method: GrpcMethod): handleUnaryCall<Buffer, Buffer> {
     return async (call, callback) => {
       calls++
       try {
-        const seen = asCall(call)
-        options.admit?.(seen, call.request.length)
-        callback(null, Buffer.from(await method(call.request, seen)))
+        callback(null, Buffer.from(await method(call.request, asCall(call))))
       } catch (error) {
-        const { code, message, details } = options.errorOf(error)
-        const metadata = new Metadata()
-        if (details) metadata.set('grpc-status-details-bin', Buffer.from(details))
-        callback({ code, details: message, metadata })
+        callback(statusOf(error))
       } finally {
         calls--
       }
     }
   }
 
+  function statusOf(error: unknown) {
+    const { code, message, details } = options.errorOf(error)
+    const metadata = new Metadata()
+    if (details) metadata.set('grpc-status-details-bin', Buffer.from(details))
+    return { code, details: message, metadata }
+  }
+
   return {
     async listen() {
-      const { host, port, tls } = options
-      const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
-      return new Promise<AddressInfo>((resolve, reject) => {
-        server.bindAsync(address, credentials(tls), (error, bound) => {
-          if (error) reject(Object.assign(error, { code: /\bE[A-Z]{4,}\b/.exec(error.message)?.[0] }))
-          else resolve({ address: host, family: host.includes(':') ? 'IPv6' : 'IPv4', port: bound })
-        })
-      })
+      server.listen(port, host)
+      await once(server, 'listening')
+      server.on('error', options.onError)
+      return server.address() as AddressInfo
     },
     async close(graceMs) {
-      const cutOff = setTimeout(() => server.forceShutdown(), graceMs)
-      await new Promise<void>((resolve) => server.tryShutdown(() => resolve()))
+      if (!server.listening) return
+      const closed = once(server, 'close')
+      server.close()
+      const cutOff = setTimeout(() => grpc.forceShutdown(), graceMs)
+      await new Promise<void>((resolve) => grpc.tryShutdown(() => resolve()))
+      await closed
       clearTimeout(cutOff)
     },
-    stats: () => ({ connections: undefined, calls, bytesInFlight: undefined, limited: {} }),
+    stats: () => ({ connections: undefined, bytesInFlight: undefined, calls }),
   }
 }
 
@@ -81,22 +114,18 @@ function channelOptions(limits: GrpcLimits) {
   }
 }
 
-function credentials(tls: TlsOptions | undefined): ServerCredentials {
-  if (!tls) return ServerCredentials.createInsecure()
-  const [ca, key, cert] = [tls.ca, tls.key, tls.cert].map((pem) => (pem === undefined ? null : Buffer.from(pem as string | Buffer)))
-  return ServerCredentials.createSsl(ca!, [{ private_key: key!, cert_chain: cert! }], tls.requestCert)
-}
-
 function asCall(call: ServerUnaryCall<Buffer, Buffer>): GrpcCall {
   const deadline = Number(call.getDeadline())
   return {
-    metadata(name) {
-      const values = call.metadata.get(name)
-      return values.length === 0 ? undefined : values.join(',')
-    },
+    metadata: (name) => valueOf(call.metadata, name),
     deadline: Number.isFinite(deadline) ? deadline - Date.now() + performance.now() : undefined,
     get cancelled() {
       return call.cancelled
     },
   }
+}
+
+function valueOf(metadata: Metadata, name: string): string | undefined {
+  const values = metadata.get(name)
+  return values.length === 0 ? undefined : values.join(',')
 }

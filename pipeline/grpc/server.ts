@@ -8,7 +8,7 @@ import { createServer as createTlsServer } from 'node:tls'
 import type { Service } from './calls.ts'
 import { createConnection, type Connection } from './connection.ts'
 import { readDirectly } from './direct_reads.ts'
-import { DEFAULT_LIMITS, type GrpcServer, type GrpcServerOptions, type Limit } from './grpc.ts'
+import { DEFAULT_LIMITS, type GrpcServer, type GrpcServerOptions } from './grpc.ts'
 import { createGunzip } from './gunzip.ts'
 import { createPool } from './pool.ts'
 
@@ -17,9 +17,7 @@ const SWEEPS_PER_TRIM = 40
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const limits = { ...DEFAULT_LIMITS, ...options }
-  const limited: Partial<Record<Limit, number>> = {}
-  const count = (limit: Limit) => void (limited[limit] = (limited[limit] ?? 0) + 1)
-  const pool = createPool(limits.maxBytesInFlight, count)
+  const pool = createPool(limits.maxBytesInFlight, options.limited)
   const connections = new Set<Connection>()
   /** With TLS there are more of them than connections: those that still shake hands. */
   const sockets = new Set<Socket>()
@@ -31,8 +29,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     ...options,
     limits,
     pool,
-    gunzip: createGunzip(pool, limits.maxMessageBytes, count),
-    limited: count,
+    gunzip: createGunzip(pool, limits.maxMessageBytes, options.limited),
     congested: () => congested,
     handling(bytes) {
       handled += bytes
@@ -45,12 +42,11 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   }
 
   const { host, port, tls } = options
-  const server = tls
-    ? createTlsServer({ ALPNProtocols: ['h2'], handshakeTimeout: limits.stallTimeoutMs, ...tls })
-    : createServer({ pauseOnConnect: true })
+  const server = tls ? createTlsServer({ ...tls.options, ALPNProtocols: ['h2'] }) : createServer({ pauseOnConnect: true })
+  if ('setSecureContext' in server) tls?.guard(server)
   server.on('connection', (accepted: Socket) => {
     if (sockets.size >= limits.maxConnections) {
-      count('connections')
+      options.limited('connections')
       return void accepted.destroy()
     }
     const socket = tls ? accepted : readDirectly(accepted, (piece) => connection.receive(piece))
@@ -97,7 +93,6 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       connections: connections.size,
       bytesInFlight: pool.used(),
       calls: [...connections].reduce((sum, connection) => sum + connection.calls(), 0),
-      limited,
     }),
   }
 }
