@@ -117,6 +117,22 @@ test('what the backend refuses for good is counted and does not stand in the way
   await stop()
 })
 
+test('one request that the backend turns away again and again does not stand in the way of the others', async () => {
+  const taken: number[] = []
+  const { url } = await httpPeer((request, response) => {
+    const size = Number(request.headers['content-length'])
+    if (size < 1_000) taken.push(size)
+    response.writeHead(size < 1_000 ? 200 : 503).end()
+  })
+  const options = `{compression: none, retry_on_failure: {max_elapsed_time: 10ms}, sending_queue: {num_consumers: 1}}`
+  const { post, metric, stop } = await start(url, `exporters: {otlp_http: ${options}}`)
+  await post('traces', traces('large', [{ id: 'a', attributes: { prompt: 'x'.repeat(2_000) } }]))
+  for (let i = 0; i < 5; i++) await post('traces', traces(`t${i}`, [{ id: 'a' }]))
+  await expect.poll(() => taken.length).toBe(5)
+  await expect.poll(() => metric('otelcol_exporter_queue_size')).toBe(1)
+  await stop()
+})
+
 test.each([
   ['sending_queue: {queue_size: 2}', 'sending queue is full'],
   ['sending_queue: {queue_size: 2, sizer: items}', 'sending queue is full'],

@@ -16,6 +16,9 @@ export interface Sender {
   drain(): Promise<void>
 }
 
+/** So many requests from disk wait in memory, or are sent. */
+const STORED_UNDER_WAY = 1_000
+
 interface Request {
   readonly items: readonly Item[]
   /** In units of `sending_queue::batch::sizer`. */
@@ -57,7 +60,7 @@ export function createSender(
   }
 
   if (disk) context.gauge('leyden_queued_items', () => disk.size.items, labels)
-  const stored = disk && persistent(disk, sendStored, context, stopping)
+  const stored = disk && persistent({ disk, deliver: sendStored, lot: 1, lots: STORED_UNDER_WAY, context, stopping })
 
   // Whoever waits for a batch to fill up would keep its receiver from stopping.
   stopping.addEventListener('abort', pump)
@@ -81,18 +84,15 @@ export function createSender(
     }
   }
 
-  /** What the queue on disk hands on. */
-  function sendStored(requests: readonly SpanBatch[]): Promise<boolean[]> {
-    return Promise.all(
-      requests.map(async (request) => {
-        const done = await enqueue([request]).then(
-          () => true,
-          (error: unknown) => error instanceof Permanent,
-        )
-        if (done) giveRoom([request])
-        return done
-      }),
-    )
+  /** What the queue on disk hands on. What is given up goes back to it, so that one bad request does not stand in the way of others. */
+  async function sendStored(request: readonly SpanBatch[]): Promise<boolean[]> {
+    try {
+      await enqueue(request)
+    } catch (error) {
+      if (!(error instanceof Permanent)) return [false]
+    }
+    giveRoom(request)
+    return [true]
   }
 
   function enqueue(items: readonly Item[]): Promise<void> {
@@ -175,14 +175,8 @@ export function createSender(
     } catch (error) {
       // One bad request must not cost the others of its batch: each is tried alone.
       if (error instanceof Permanent && requests.length > 1) await Promise.all(requests.map((request) => deliver([request])))
-      else if (disk && !(error instanceof Permanent)) for (const { reject } of requests) reject(error)
       else {
-        if (!(error instanceof Permanent)) context.health(messageOf(error))
-        context.count(`exporter_send_failed_${unit}`, count, { ...labels, error_permanent: String(error instanceof Permanent) })
-        context.log.error(`Exporting failed. ${disk || queue?.wait_for_result === false ? 'Dropping' : 'Rejecting'} data.`, {
-          error: messageOf(error),
-          [unit]: count,
-        })
+        fail(error, count)
         for (const { reject } of requests) reject(error)
       }
     } finally {
@@ -190,11 +184,20 @@ export function createSender(
     }
   }
 
+  function fail(error: unknown, count: number): void {
+    const permanent = error instanceof Permanent
+    if (!permanent) context.health(messageOf(error))
+    if (disk && !permanent) return
+    context.count(`exporter_send_failed_${unit}`, count, { ...labels, error_permanent: String(permanent) })
+    const outcome = disk || queue?.wait_for_result === false ? 'Dropping' : 'Rejecting'
+    context.log.error(`Exporting failed. ${outcome} data.`, { error: messageOf(error), [unit]: count })
+  }
+
   async function attempt(items: readonly Item[]): Promise<void> {
     if (!sending) return exporter.export(items, signal, new AbortController().signal)
     await retry(
       () => within(sending.timeout, (abort) => exporter.export(items, signal, abort)),
-      disk ? { ...sending.retry_on_failure, enabled: true, max_elapsed_time: 0 } : sending.retry_on_failure,
+      sending.retry_on_failure,
       stopping,
       (error, waitMs) => {
         context.health(messageOf(error))

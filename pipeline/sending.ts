@@ -11,7 +11,7 @@ const retry_on_failure = group(
     randomization_factor: number('Each wait is drawn from 1 ± this times its length.', { default: 0.5, min: 0, max: 1 }),
     multiplier: number('Each wait is so many times as long as the one before.', { default: 1.5, min: 1 }),
     max_interval: duration('The longest wait.', { default: '30s' }),
-    max_elapsed_time: duration('After so long a request is given up; 0s: never. One on disk never is.', { default: '5m' }),
+    max_elapsed_time: duration('After so long a request is given up; 0s: never. One on disk goes back there.', { default: '5m' }),
   },
   'Retries of requests that failed for a reason that may pass.',
 )

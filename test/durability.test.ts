@@ -176,4 +176,4 @@ test('the books balance while ClickHouse is away, after a kill, and when all is 
   expect(await post('well', many('again', 3))).toBe(200)
   await expectBalance()
   expect(await leyden!.stop('SIGTERM')).toBe(0)
-})
+}, 60_000)

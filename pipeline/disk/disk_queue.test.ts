@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -227,4 +229,41 @@ test('a position that cannot be read costs a second delivery, not a record', asy
   const again = await opened()
   expect(await drained(again)).toEqual(texts(5))
   await again.close()
+})
+
+test('kill -9 while records are appended loses none that was acknowledged', async () => {
+  const program = `
+    import { writeSync } from 'node:fs'
+    const { openDiskQueue } = await import(${JSON.stringify(new URL('../../dist/pipeline/disk/disk_queue.js', import.meta.url).href)})
+    const room = { take: () => true, occupy() {}, give() {} }
+    const context = { count() {}, log: { warn() {}, error() {} } }
+    const queue = await openDiskQueue({ folder: ${JSON.stringify(folder)}, fsync: true, segmentBytes: 200_000, room, context })
+    let n = 0
+    async function append() {
+      for (;;) {
+        const text = process.pid + '-' + n++
+        await queue.append([{ items: 1, kind: 0, payload: Buffer.from(text.padEnd(20_000)) }])
+        writeSync(1, text + '\\n')
+      }
+    }
+    for (let i = 0; i < 8; i++) append()`
+  const acknowledged: string[] = []
+  for (let round = 0; round < 3; round++) {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let output = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+      if (output.length > 1_000) child.kill('SIGKILL')
+    })
+    await once(child, 'close')
+    acknowledged.push(...output.split('\n').slice(0, -1))
+  }
+  const queue = await opened()
+  const found = (await drained(queue)).map((text) => text.trim())
+  await queue.close()
+  expect(acknowledged.filter((text) => !found.includes(text))).toEqual([])
+  expect(new Set(found).size).toBe(found.length)
+  expect(acknowledged.length).toBeGreaterThan(100)
 })

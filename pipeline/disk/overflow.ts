@@ -9,6 +9,9 @@ import { persistent } from './persistent.ts'
 
 type Take = (batches: readonly SpanBatch[]) => Promise<void>
 
+/** Requests handed on at once, as far as their size allows. */
+const TOGETHER = 1_000
+
 export interface Overflow {
   /** Resolves when the batches are taken, or on disk. Rejects as `take` does when they would never be taken. */
   consume: Take
@@ -19,7 +22,7 @@ export interface Overflow {
 /** `take` rejects with Refused what it cannot take now. It is handed many requests at once, one lot after the other. */
 export function overflow(disk: DiskQueue, take: Take, context: Context): Overflow {
   const stopping = new AbortController()
-  const { put, stop } = persistent(disk, handOn, context, stopping.signal)
+  const { put, stop } = persistent({ disk, deliver, lot: TOGETHER, lots: 1, context, stopping: stopping.signal })
 
   context.gauge('exporter_queue_size', () => disk.size.requests)
   context.gauge('leyden_queued_items', () => disk.size.items)
@@ -35,7 +38,7 @@ export function overflow(disk: DiskQueue, take: Take, context: Context): Overflo
     }
   }
 
-  async function handOn(requests: readonly SpanBatch[]): Promise<boolean[]> {
+  async function deliver(requests: readonly SpanBatch[]): Promise<boolean[]> {
     const done = await take(requests).then(
       () => true,
       (error: unknown) => error instanceof Permanent,

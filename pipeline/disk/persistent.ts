@@ -1,4 +1,4 @@
-// Requests that wait on disk: written before they are acknowledged, and handed on in order until somebody has taken them.
+// Requests that wait on disk: written before they are acknowledged, and handed on until somebody has taken them.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -20,18 +20,29 @@ export interface Persistent {
   stop(): Promise<void>
 }
 
-/** Hands requests on, in order. Says for each whether it is done with: taken, or refused for good. The others come again. */
-export type Deliver = (requests: readonly SpanBatch[]) => Promise<readonly boolean[]>
+/** Hands a lot of requests on. Says for each whether it is done with: taken, or refused for good. The others come again. */
+export type Deliver = (lot: readonly SpanBatch[]) => Promise<readonly boolean[]>
 
-/** Handed on together at most; the next wait until these are done with. */
-const TOGETHER_BYTES = 16_000_000
-const TOGETHER = 1_000
+export interface PersistentOptions {
+  readonly disk: DiskQueue
+  readonly deliver: Deliver
+  /** How many requests are a lot, and how many lots may be under way. One lot at a time keeps the order. */
+  readonly lot: number
+  readonly lots: number
+  readonly context: Pick<Context, 'log' | 'count'>
+  readonly stopping: AbortSignal
+}
+
+/** So much is read ahead of what is done with. */
+const UNDER_WAY_BYTES = 16_000_000
 /** Pause before what was not taken is handed on again. */
 const AGAIN_MS = 1_000
 
 const KIND = { traces: 0, logs: 1 } as const
 
-export function persistent(disk: DiskQueue, deliver: Deliver, context: Pick<Context, 'log' | 'count'>, stopping: AbortSignal): Persistent {
+export function persistent({ disk, deliver, lot, lots, context, stopping }: PersistentOptions): Persistent {
+  const underWay = new Set<Promise<void>>()
+  let bytesUnderWay = 0
   let wake = () => {}
   const running = run()
   stopping.addEventListener('abort', () => wake())
@@ -44,20 +55,30 @@ export function persistent(disk: DiskQueue, deliver: Deliver, context: Pick<Cont
   async function run(): Promise<void> {
     while (!stopping.aborted) {
       const woken = new Promise<void>((resolve) => (wake = resolve))
-      const requests = await readSome()
-      if (requests.length > 0) await handOn(requests)
-      else await woken
+      const requests = underWay.size < lots ? await readLot() : []
+      if (requests.length === 0) {
+        await woken
+        continue
+      }
+      const handed = handOn(requests).finally(() => {
+        underWay.delete(handed)
+        for (const { batch } of requests) bytesUnderWay -= batch.body.length
+        wake()
+      })
+      underWay.add(handed)
     }
+    await Promise.all(underWay)
   }
 
-  async function readSome(): Promise<Request[]> {
+  async function readLot(): Promise<Request[]> {
     const requests: Request[] = []
-    for (let bytes = 0; bytes < TOGETHER_BYTES && requests.length < TOGETHER;) {
+    while (requests.length < lot && bytesUnderWay < UNDER_WAY_BYTES) {
       const record = await disk.next()
       if (!record) break
-      bytes += record.payload.length
       const batch = batchOf(record)
-      if (batch) requests.push({ sequence: record.sequence, batch })
+      if (!batch) continue
+      requests.push({ sequence: record.sequence, batch })
+      bytesUnderWay += batch.body.length
     }
     return requests
   }
