@@ -161,6 +161,22 @@ test('past max_size_mib requests are refused, and what was acknowledged is kept'
   await stop()
 })
 
+test('a queue that nobody asks for any more is pointed out', async () => {
+  const { url } = await backend()
+  const { post, stop } = await start(url)
+  await post('traces', traces('t0', [{ id: 'a' }]))
+  await stop()
+  const context = testContext()
+  const storage = configure(fileStorage, { directory: join(folder, 'queue') }, context)
+  await storage.start!()
+  storage.ready!()
+  const queue = join(folder, 'queue', 'exporter_otlp_http_traces')
+  await expect
+    .poll(() => context.lines)
+    .toEqual([{ text: 'warn A queue on disk belongs to no component any more; what is in it waits', fields: { queue } }])
+  await storage.shutdown!()
+})
+
 test('the folder is of one process, and made unless that is not wanted', async () => {
   const directory = join(folder, 'deep', 'queue')
   await expect(configure(fileStorage, { directory, create_directory: false }).start!()).rejects.toThrow(

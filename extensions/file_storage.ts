@@ -1,12 +1,13 @@
 // A folder for queues that outlive the process: `sending_queue::storage: file_storage` puts a queue there.
 
-import { mkdir, access, constants } from 'node:fs/promises'
+import { access, constants, mkdir, readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 import { extension } from '../pipeline/component.ts'
 import { openDiskQueue, type Room } from '../pipeline/disk/disk_queue.ts'
 import { lockFolder } from '../pipeline/disk/folder_lock.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
+import { messageOf } from '../pipeline/retry.ts'
 import { duration, flag, number, text } from '../pipeline/schema.ts'
 
 const MIB = 1024 * 1024
@@ -47,11 +48,23 @@ export default extension({
       give: (bytes) => void (used -= bytes),
     }
 
+    const opened = new Set(['lock'])
     const api: QueueFolder = {
       open(name, { log, count }) {
         const segmentBytes = Math.min(SEGMENT_BYTES, limit / LEAST_SEGMENTS)
-        return openDiskQueue({ folder: join(folder, encodeURIComponent(name)), fsync, segmentBytes, room, context: { log, count } })
+        const own = encodeURIComponent(name)
+        opened.add(own)
+        return openDiskQueue({ folder: join(folder, own), fsync, segmentBytes, room, context: { log, count } })
       },
+    }
+
+    /** A component that was renamed or taken out leaves its queue behind. */
+    async function sayWhatNobodyOpened(): Promise<void> {
+      for (const name of await readdir(folder)) {
+        if (opened.has(name)) continue
+        const waits = (await readdir(join(folder, name)).catch(() => [])).some((file) => file.endsWith('.segment'))
+        if (waits) context.log.warn('A queue on disk belongs to no component any more; what is in it waits', { queue: join(folder, name) })
+      }
     }
 
     return {
@@ -62,8 +75,11 @@ export default extension({
           await access(folder, constants.R_OK | constants.W_OK)
           unlock = await lockFolder(folder, timeout)
         } catch (error) {
-          throw new Error(`extensions::${context.id}::directory: ${(error as Error).message}`, { cause: error })
+          throw new Error(`extensions::${context.id}::directory: ${messageOf(error)}`, { cause: error })
         }
+      },
+      ready() {
+        sayWhatNobodyOpened().catch((error: unknown) => context.log.warn('The folder cannot be read', { error: messageOf(error) }))
       },
       async shutdown() {
         await unlock?.()
