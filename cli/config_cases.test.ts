@@ -4,13 +4,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 
 import { duration } from '../pipeline/schema.ts'
 import { runCommand } from '../test/command.ts'
 import type { Command } from './command.ts'
 import { printConfig } from './print_config.ts'
-import { registry } from './registry.ts'
 import { validate } from './validate.ts'
 
 interface ExpectedError {
@@ -43,35 +42,16 @@ interface Case {
   }
 }
 
-/** Component types that come later, and the cases that wait for them. */
-const PENDING: Record<string, string[]> = {
-  otlp_json_file: ['required-missing'],
-}
-
 const COMMANDS: Record<string, Command> = { validate, 'print-config': printConfig }
 const cases = JSON.parse(readFileSync(join(import.meta.dirname, '../test/fixtures/config/cases.json'), 'utf8')) as Case[]
-const waiting = new Set(Object.values(PENDING).flat())
 const folders: string[] = []
 
 afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
 })
 
-test.each(cases.filter(({ id }) => !waiting.has(id)).map((c) => [c.id, c.why, c] as const))('%s: %s', async (_id, _why, c) => {
+test.each(cases.map((c) => [c.id, c.why, c] as const))('%s: %s', async (_id, _why, c) => {
   expect(await complaints(c)).toEqual([])
-})
-
-describe.each(Object.entries(PENDING))('%s is still to come, and until then', (type, ids) => {
-  test('is in no index; when it is, take it out of PENDING', () => {
-    const types = Object.values(registry).flatMap((list) => list.map((component: { type: string }) => component.type))
-    expect(types).not.toContain(type)
-  })
-
-  test.each(ids)('the case %s waits for it', async (id) => {
-    const c = cases.find((known) => known.id === id)!
-    expect(Object.values(c.files).join('\n')).toMatch(new RegExp(`^ *${type}[:/]`, 'm'))
-    expect(await complaints(c)).not.toEqual([])
-  })
 })
 
 /** Where what the command does is not what the case expects. */

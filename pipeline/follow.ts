@@ -1,0 +1,141 @@
+// Files that grow: each is read from where reading stopped last, through renames, truncation and rotation. A file is known by its
+// inode and its first bytes, so a renamed one goes on where it was, and one that took its place begins anew.
+
+import { createHash } from 'node:crypto'
+import { open, stat, type FileHandle } from 'node:fs/promises'
+
+import type { Part } from '../data/json_lines.ts'
+
+/** How far a file was read. */
+export interface Place {
+  readonly inode: string
+  readonly offset: number
+  /** Digest of the first bytes, and how many they are. */
+  readonly head: string
+  readonly head_bytes: number
+}
+
+/** Uses what it can of a part of a file and returns how many bytes that were; the rest comes again, and more with it. */
+export type Take = (path: string, part: Part) => Promise<number>
+
+export interface Follower {
+  /** Reads on in these files, in this order, and to its end what was followed and is not among them any more. Rejects when `take` does. */
+  poll(paths: readonly string[]): Promise<void>
+  places(): Place[]
+  close(): Promise<void>
+}
+
+interface Followed {
+  path: string
+  readonly inode: string
+  offset: number
+  head: string
+  head_bytes: number
+  /** Size at which there was nothing to use; until it changes there is nothing to do. */
+  idle_at: number
+  handle: FileHandle | undefined
+}
+
+const CHUNK = 1 << 20
+/** As much as the otlp receiver takes in one request. */
+const LARGEST_CHUNK = 64 << 20
+const HEAD = 1_024
+/** Files kept open, so that what is written to them after a rotation is read. */
+const MAX_OPEN = 256
+
+/** @param from_end begins files that are found by the first poll, and were not known before, at their end */
+export function follow(known: readonly Place[], from_end: boolean, take: Take): Follower {
+  const files = new Map<string, Followed>()
+  const earlier = new Map(known.map((place) => [place.inode, place]))
+  let skip = from_end
+
+  async function poll(paths: readonly string[]): Promise<void> {
+    const seen = new Set<string>()
+    for (const path of paths) {
+      const found = await stat(path, { bigint: true }).catch(() => undefined)
+      if (!found) continue
+      const inode = `${found.dev}:${found.ino}`
+      seen.add(inode)
+      const file = files.get(inode) ?? begin(path, inode, Number(found.size))
+      file.path = path
+      if (Number(found.size) !== file.idle_at) await readOn(file)
+    }
+    skip = false
+    for (const file of files.values()) if (!seen.has(file.inode)) await leave(file)
+    await closeSome()
+  }
+
+  function begin(path: string, inode: string, size: number): Followed {
+    const place = earlier.get(inode) ?? { offset: skip ? size : 0, head: digest(Buffer.alloc(0)), head_bytes: 0 }
+    const { offset, head, head_bytes } = place
+    const file = { path, inode, offset, head, head_bytes, idle_at: -1, handle: undefined }
+    files.set(inode, file)
+    return file
+  }
+
+  async function readOn(file: Followed): Promise<void> {
+    file.handle ??= await open(file.path)
+    const { handle } = file
+    for (let wanted = CHUNK; ;) {
+      const { size } = await handle.stat()
+      if (size < file.offset || !(await sameHead(handle, file))) Object.assign(file, { offset: 0, head_bytes: 0 })
+      const { offset } = file
+      const bytes = await read(handle, offset, Math.min(wanted, size - offset))
+      const last = offset + bytes.length >= size
+      const used = bytes.length === 0 ? 0 : await take(file.path, { offset, bytes, last, full: bytes.length === LARGEST_CHUNK })
+      if (used > 0) {
+        file.offset += used
+        await noteHead(handle, file)
+      }
+      if (last) {
+        file.idle_at = size
+        return
+      }
+      wanted = used > 0 ? CHUNK : Math.min(wanted * 2, LARGEST_CHUNK)
+    }
+  }
+
+  /** Its name is gone: rotated away, or deleted. What is open can still be read. */
+  async function leave(file: Followed): Promise<void> {
+    if (file.handle) await readOn(file)
+    await file.handle?.close()
+    files.delete(file.inode)
+    earlier.delete(file.inode)
+  }
+
+  async function closeSome(): Promise<void> {
+    const open = [...files.values()].filter(({ handle }) => handle)
+    for (const file of open.slice(0, Math.max(0, open.length - MAX_OPEN))) {
+      await file.handle?.close()
+      file.handle = undefined
+    }
+  }
+
+  return {
+    poll,
+    places: () => [...files.values()].map(({ inode, offset, head, head_bytes }) => ({ inode, offset, head, head_bytes })),
+    async close() {
+      for (const file of files.values()) {
+        await file.handle?.close()
+        file.handle = undefined
+      }
+    },
+  }
+}
+
+async function sameHead(handle: FileHandle, { head, head_bytes }: Followed): Promise<boolean> {
+  return head_bytes === 0 || digest(await read(handle, 0, head_bytes)) === head
+}
+
+async function noteHead(handle: FileHandle, file: Followed): Promise<void> {
+  if (file.head_bytes === HEAD) return
+  file.head_bytes = Math.min(HEAD, file.offset)
+  file.head = digest(await read(handle, 0, file.head_bytes))
+}
+
+async function read(handle: FileHandle, position: number, length: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafe(length), 0, length, position)
+  return buffer.subarray(0, bytesRead)
+}
+
+const digest = (bytes: Buffer): string => createHash('sha1').update(bytes).digest('hex')
