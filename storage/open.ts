@@ -60,6 +60,8 @@ const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_
 
 /** Far above what is closed together. */
 const MAX_UNCOMMITTED = 2_000
+/** Rollouts whose last revision number is remembered: a write may be on its way for minutes, not for so many rollouts. */
+const MAX_USED = 100_000
 
 export interface OpenStorage extends Storage {
   close(): Promise<void>
@@ -113,6 +115,27 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     }
   }
 
+  /** Numbers that were given out, also when it is not known what became of them. */
+  const used = new Map<string, number>()
+
+  function use(rollouts: readonly Rollout[]): void {
+    for (const rollout of rollouts) used.set(keyOf(rollout), Math.max(rollout.revision, used.get(keyOf(rollout)) ?? 0))
+    for (const key of used.keys()) {
+      if (used.size <= MAX_USED) break
+      used.delete(key)
+    }
+  }
+
+  async function lastUsedRevisions(rollouts: Parameters<Storage['lastRevisions']>[0]): Promise<Map<string, number>> {
+    const last = new Map(await run(() => lastRevisions(rollouts)))
+    for (const { rollout_id, attempt_id } of rollouts) {
+      const key = routeKey(rollout_id, attempt_id)
+      const here = used.get(key)
+      if (here !== undefined) last.set(key, Math.max(here, last.get(key) ?? 0))
+    }
+    return last
+  }
+
   /** Inserts what `put` writes, in blocks of whole rollouts. The same revisions are the same blocks, however often they are sent. */
   async function insertRows(table: string, columns: string, rollouts: readonly Rollout[], put: (rows: Rows, rollout: Rollout) => void) {
     const rows = openRows()
@@ -127,6 +150,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   }
 
   async function writeRevision(rollouts: readonly Rollout[]): Promise<void> {
+    use(rollouts)
     const arrived = newestArrival(rollouts)
     const known = await knownRewards(rollouts)
     await Promise.all([
@@ -178,7 +202,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     readItems: (traceIds) => run(() => readItems(client, traceIds)),
     members: (traceIds) => run(() => members(traceIds)),
     tracesOf: (rollouts) => run(() => tracesOf(rollouts)),
-    lastRevisions: (rollouts) => run(() => lastRevisions(rollouts)),
+    lastRevisions: lastUsedRevisions,
     // Whoever asks what to resume is the process that assembles, and credit is resumed with it.
     async uncovered() {
       await credit.resume()

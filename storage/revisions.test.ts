@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import type { OpenRollout } from '../data/open_rollouts.ts'
+import { routeKey } from '../data/routing.ts'
+import { dialects } from '../dialects/index.ts'
+import { logBatch, spanBatch } from '../test/conformance.ts'
+import { chat, endOf, traceIdOf } from '../test/spans.ts'
+import { testStorage, type TestStorage } from '../test/storage.ts'
+import { nextRevisions } from './revisions.ts'
+
+let storage: TestStorage
+beforeAll(async () => {
+  storage = await testStorage()
+})
+afterAll(() => storage.close())
+
+/** A rollout that is due, all of whose items are in storage. */
+function due(rollout_id: string, trace: string, more: Partial<OpenRollout> = {}) {
+  const key = routeKey(rollout_id, '')
+  const now = Date.now()
+  const rollout = {
+    key,
+    traces: new Set([traceIdOf(trace)]),
+    held: null,
+    bytes: 0,
+    count: 0,
+    first_at: now,
+    last_at: now,
+    rooted: true,
+    ended: false,
+    late: false,
+    ...more,
+  }
+  return { rollout, closed_by: 'root' as const }
+}
+
+async function next(...which: Parameters<typeof due>) {
+  const revisions = await nextRevisions(storage, [due(...which)], dialects, 'trace')
+  await storage.writeRevision(revisions)
+  await storage.commit(revisions)
+  return revisions
+}
+
+test('a revision for a late span covers all that came before, log records outside of any trace included', async () => {
+  const hint = routeKey('r', '')
+  await storage.insertSpans(
+    [spanBatch([{ id: 'run', trace: 't' }, chat('call', { parent: 'run', trace: 't' })]), logBatch(endOf('r', 'failed'))],
+    [[hint, hint], [hint]],
+  )
+  expect(await next('r', 't', { traces: new Set([traceIdOf('t'), 'r/']) })).toMatchObject([{ spans: 3, status: 'failed' }])
+  await storage.insertSpans([spanBatch([{ id: 'late', parent: 'run', trace: 't' }])], [[hint]])
+  expect(await next('r', 't')).toMatchObject([{ spans: 4, status: 'failed', closed_by: 'late' }])
+  expect(await storage.uncovered()).toEqual([])
+})
+
+test('a number that a process before this one may be using still is not used again', async () => {
+  await storage.insertSpans([spanBatch([{ id: 'one', trace: 'resumed' }])], [])
+  const [first] = await next(traceIdOf('resumed'), 'resumed')
+  expect(first!.revision).toBe(2)
+})
+
+test('nor is one that left no trace in storage', async () => {
+  await storage.insertSpans([spanBatch([{ id: 'a', trace: 'empty' }])], [])
+  const empty = due(traceIdOf('empty'), 'empty', { held: [] })
+  const [first] = await nextRevisions(storage, [empty], dialects, 'trace')
+  await storage.writeRevision([first!])
+  const [second] = await nextRevisions(storage, [empty], dialects, 'trace')
+  expect([first!.revision, second!.revision]).toEqual([1, 2])
+})
