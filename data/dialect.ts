@@ -131,6 +131,10 @@ export interface RewardReading {
   readonly problem?: string | undefined
   readonly source: 'environment' | 'human' | 'judge'
   readonly annotator?: string | undefined
+  /** As its giver numbered it: said again under the same id, it replaces what was said before. */
+  readonly id?: string | undefined
+  /** Verified: it stands, whatever others say. */
+  readonly override?: boolean | undefined
   /** What the reward is about, where the carrier says so; else the span's place in the tree decides. */
   readonly target?: Target | undefined
 }

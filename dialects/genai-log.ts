@@ -24,7 +24,7 @@ export default {
   rewards(item: Item): RewardReading[] {
     if (item.signal !== 'log' || item.event_name !== EVALUATION) return []
     const { trace_id, span_id } = item
-    return [readEvaluation(item.attributes, trace_id ? { trace_id, span_id } : {})]
+    return [readEvaluation(item.attributes, trace_id === '' ? {} : span_id === '' ? { trace_id } : { trace_id, span_id })]
   },
 } satisfies Dialect
 

@@ -1,7 +1,6 @@
 // Every receiver, in alphabetical order.
 import type { Component } from '../pipeline/component.ts'
 import otlp from './otlp.ts'
-import otlp_json_file from './otlp_json_file.ts'
 import scores from './scores.ts'
 
-export const receivers: readonly Component<'receiver'>[] = [otlp, otlp_json_file, scores]
+export const receivers: readonly Component<'receiver'>[] = [otlp, scores]
