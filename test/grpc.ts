@@ -2,14 +2,16 @@
 
 import type { AddressInfo } from 'node:net'
 
+import { status } from '@grpc/grpc-js'
 import { onTestFinished } from 'vitest'
 
+import { Refused } from '../pipeline/component.ts'
 import type { GrpcMethod, GrpcServer, GrpcServerOptions, Limit } from '../pipeline/grpc/grpc.ts'
 import { createGrpcServer } from '../pipeline/grpc/server.ts'
 
 export const ECHO = '/test.Echo/Call'
 
-/** Ended with the test. Errors of methods are UNKNOWN, with their message. `limited` counts the limits that were hit. */
+/** Ended with the test. Errors are UNKNOWN, or UNAVAILABLE when they are Refused, with their message. `limited` counts the limits that were hit. */
 export async function serve(
   options: Partial<GrpcServerOptions> & { method?: GrpcMethod } = {},
   create: (options: GrpcServerOptions) => GrpcServer = createGrpcServer,
@@ -20,7 +22,7 @@ export async function serve(
     host: '127.0.0.1',
     port: 0,
     methods: new Map([[ECHO, options.method ?? (async (message) => message)]]),
-    errorOf: (error) => ({ code: 2, message: (error as Error).message }),
+    errorOf: (error) => ({ code: error instanceof Refused ? status.UNAVAILABLE : status.UNKNOWN, message: (error as Error).message }),
     onError: (error) => mistakes.push(error),
     limited: (limit) => void (limited[limit] = (limited[limit] ?? 0) + 1),
     ...options,

@@ -18,7 +18,7 @@ export interface Body {
 }
 
 export interface Bodies {
-  /** Takes what has come. Throws Failure when the call cannot go on. */
+  /** Takes what has come. Throws Failure when the call cannot go on, Refused when there is no memory. */
   append(body: Body, bytes: Buffer, start: number, end: number): void
   /** Says whether content-length was true; throws Failure when there is not exactly one message. */
   isWhole(body: Body): boolean

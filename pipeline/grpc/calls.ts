@@ -1,6 +1,7 @@
 // The calls of one connection, as gRPC over HTTP/2 has them: a request's headers, one message, the method's run, and the answer.
 // Whether the client's frames are legal HTTP/2 is connection.ts's business.
 
+import { Refused } from '../component.ts'
 import { createBodies, type Body } from './body.ts'
 import { CODE, type Code } from './frames.ts'
 import { Failure, STATUS, type GrpcCall, type GrpcLimits, type GrpcMethod, type GrpcServerOptions, type GrpcStatus } from './grpc.ts'
@@ -73,7 +74,7 @@ export function createCalls(
       streams.set(id, call)
       if (endStream) end(call, now)
     } catch (error) {
-      output.refuse(id, asFailure(error), !endStream)
+      output.refuse(id, statusOf(error), !endStream)
     }
   }
 
@@ -125,7 +126,7 @@ export function createCalls(
     try {
       bodies.append(call, bytes, start, to)
     } catch (error) {
-      fail(call, asFailure(error), true)
+      fail(call, statusOf(error), true)
     }
   }
 
@@ -140,7 +141,7 @@ export function createCalls(
         reset(call.id, CODE.protocolError)
       }
     } catch (error) {
-      fail(call, asFailure(error), false)
+      fail(call, statusOf(error), false)
     }
   }
 
@@ -173,6 +174,13 @@ export function createCalls(
       service.handling(-reserved)
       pool.release(reserved)
     }
+  }
+
+  /** Of what is thrown while a request comes in. Anything else is our mistake, and costs the connection. */
+  function statusOf(error: unknown): GrpcStatus {
+    if (error instanceof Failure) return error
+    if (error instanceof Refused) return service.errorOf(error)
+    throw error
   }
 
   function fail(call: Call, status: GrpcStatus, sending: boolean): void {
@@ -215,12 +223,6 @@ export function createCalls(
   }
 
   return { open, data, end, drop, expire }
-}
-
-/** Anything else is our mistake, and costs the connection. */
-function asFailure(error: unknown): Failure {
-  if (error instanceof Failure) return error
-  throw error
 }
 
 function valueOf(fields: readonly Field[], name: string): string | undefined {

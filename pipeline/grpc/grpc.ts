@@ -30,7 +30,7 @@ export interface GrpcStatus {
 export interface GrpcLimits {
   /** Largest message, before and after decompression. */
   readonly maxMessageBytes: number
-  /** Memory for messages that are coming in or being handled, all connections together. */
+  /** Memory for requests that are coming in or being handled, all connections together; raised to hold two of the largest. */
   readonly maxBytesInFlight: number
   /** Calls at once on one connection; one that was cancelled counts until its method has settled. */
   readonly maxConcurrentStreams: number
@@ -62,7 +62,7 @@ export interface GrpcServerOptions extends Partial<GrpcLimits> {
    * its method does not run.
    */
   readonly authenticate?: ((call: GrpcCall) => Promise<void> | undefined) | undefined
-  /** What the client is told about an error that a method or `authenticate` threw. */
+  /** What the client is told about an error that a method or `authenticate` threw, or about Refused, when memory is used up. */
   readonly errorOf: (error: unknown) => GrpcStatus
   /** Told of the server's own mistakes, which cost a connection each. */
   readonly onError: (error: unknown) => void
@@ -124,7 +124,6 @@ export const STATUS = {
   resourceExhausted: 8,
   unimplemented: 12,
   internal: 13,
-  unavailable: 14,
 } as const
 
 /** A call cannot go on, and this is what the client is told. */

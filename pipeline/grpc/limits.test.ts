@@ -14,6 +14,7 @@ import { STATUS } from './grpc.ts'
 const HELLO_MESSAGE = prefixed('hello')
 const nothing = Buffer.alloc(0)
 const MB = 1 << 20
+const UNAVAILABLE = 14
 
 const status = async (client: RawClient, id: number) => Number((await client.answer(id)).fields['grpc-status'])
 
@@ -128,7 +129,7 @@ test('a message over the limit is refused before it comes, and the client told t
 
 test('when methods hold half of the memory, clients wait; when it is full, calls are refused; then all goes on', async () => {
   const { open, method } = gate()
-  const { port, stats, limited } = await serve({ maxBytesInFlight: 36 * MB, method })
+  const { port, stats, limited } = await serve({ maxBytesInFlight: 36 * MB, maxMessageBytes: 8 * MB, method })
   const message = prefixed(Buffer.alloc(6 * MB))
   const granted = (client: RawClient) =>
     client.frames.filter((f) => f.type === TYPE.windowUpdate && f.id === 0).reduce((sum, f) => sum + f.payload.readUInt32BE(), 65_535)
@@ -136,7 +137,7 @@ test('when methods hold half of the memory, clients wait; when it is full, calls
   for (const id of [1, 3, 5, 7]) first.send(request(id), ...inFrames(id, message))
   await expect.poll(() => stats().bytesInFlight).toBeGreaterThanOrEqual(24 * MB)
   for (const id of [1, 3]) second.send(request(id), ...inFrames(id, message))
-  expect(await status(second, 3)).toBe(STATUS.unavailable)
+  expect(await status(second, 3)).toBe(UNAVAILABLE)
   expect(limited).toEqual({ bytes_in_flight: 1 })
   expect(granted(second)).toBe(16 * MB)
   open()
@@ -147,7 +148,7 @@ test('when methods hold half of the memory, clients wait; when it is full, calls
 })
 
 test('who announces much and sends little takes no memory from others', async () => {
-  const { port, stats } = await serve({ maxBytesInFlight: 8 * MB, maxMessageBytes: 4 * MB, method: short })
+  const { port, stats } = await serve({ maxBytesInFlight: 12 * MB, maxMessageBytes: 4 * MB, method: short })
   const greedy = await rawClient(port)
   const begun = prefixed(Buffer.alloc(4 * MB)).subarray(0, 6)
   for (let id = 1; id < 200; id += 2) greedy.send(request(id), data(id, begun, 0))

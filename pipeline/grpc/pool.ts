@@ -1,11 +1,12 @@
 // Memory for messages. Fresh buffers of a megabyte cost page faults and garbage collection, more than reading the message does, so
 // they are reused; all that is lent out or kept stays within one budget.
 
-import { Failure, STATUS, type Limit } from './grpc.ts'
+import { Refused } from '../component.ts'
+import type { Limit } from './grpc.ts'
 
 const SMALLEST = 4_096
 
-/** When the budget is used up, `take` and `reserve` throw what the client is told. */
+/** When the budget is used up, `take` and `reserve` throw Refused. */
 export interface Pool {
   /** A buffer of at least so many bytes. */
   take(bytes: number): Buffer
@@ -26,7 +27,7 @@ export function createPool(budget: number, limited: (limit: Limit) => void): Poo
   function reserve(bytes: number): void {
     if (used + bytes > budget) {
       limited('bytes_in_flight')
-      throw new Failure(STATUS.unavailable, 'no memory for more messages at the moment')
+      throw new Refused('no memory for more messages at the moment')
     }
     if (used + kept + bytes > budget) for (const shelf of shelves.values()) drop(shelf, shelf.free.length)
     used += bytes

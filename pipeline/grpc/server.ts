@@ -8,7 +8,7 @@ import { createServer as createTlsServer } from 'node:tls'
 import type { Service } from './calls.ts'
 import { createConnection, type Connection } from './connection.ts'
 import { readDirectly } from './direct_reads.ts'
-import { DEFAULT_LIMITS, type GrpcServer, type GrpcServerOptions } from './grpc.ts'
+import { DEFAULT_LIMITS, type GrpcLimits, type GrpcServer, type GrpcServerOptions } from './grpc.ts'
 import { createGunzip } from './gunzip.ts'
 import { createPool } from './pool.ts'
 
@@ -16,7 +16,7 @@ const SWEEP_MS = 250
 const SWEEPS_PER_TRIM = 40
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  const limits = { ...DEFAULT_LIMITS, ...options }
+  const limits = withRoom({ ...DEFAULT_LIMITS, ...options })
   const pool = createPool(limits.maxBytesInFlight, options.limited)
   const connections = new Set<Connection>()
   /** With TLS there are more of them than connections: those that still shake hands. */
@@ -95,4 +95,9 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       calls: [...connections].reduce((sum, connection) => sum + connection.calls(), 0),
     }),
   }
+}
+
+/** The largest message must find room, even beside another and in a buffer that is a quarter larger. */
+function withRoom(limits: GrpcLimits): GrpcLimits {
+  return { ...limits, maxBytesInFlight: Math.max(limits.maxBytesInFlight, 2.5 * limits.maxMessageBytes) }
 }
