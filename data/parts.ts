@@ -8,13 +8,13 @@ import { fillGaps } from './values.ts'
 /** By node of the span they belong to, in order; and the parts of spans that are not in the run. */
 export function groupParts(
   found: readonly Found[],
-  nodeOf: (trace_id: string, span_id: string) => number,
+  ownerOf: (trace_id: string, span_id: string) => number,
 ): { parts: Map<number, PartReading[]>; lost: PartReading[] } {
   const parts = new Map<number, PartReading[]>()
   const lost: PartReading[] = []
   for (const { item, reading } of found) {
     if (reading.kind !== 'part') continue
-    const node = nodeOf(item.trace_id, reading.of)
+    const node = ownerOf(item.trace_id, reading.of)
     const known = node === -1 ? lost : parts.get(node)
     if (known) known.push(reading)
     else parts.set(node, [reading])

@@ -3,7 +3,7 @@
 // reconciled, rewards find what they are about. Every step is linear, and none recurses into the tree.
 
 import { checkCompleteness } from './completeness.ts'
-import type { CallReading, Dialect, Flag, ToolReading } from './dialect.ts'
+import type { CallReading, Dialect, Flag, Reading, ToolReading } from './dialect.ts'
 import { mergeDuplicates } from './duplicates.ts'
 import { compare, distinctSpans, logRecords, placeOf, spanKey, type Found } from './items.ts'
 import { lineageOf, type Lineage } from './lineage.ts'
@@ -48,7 +48,9 @@ export function readItems(items: readonly Item[], dialects: readonly Dialect[]):
   const lineage = lineageOf(tree, readings)
   const agentOf = ({ node }: Place) => (node === -1 ? -1 : lineage.agent[node]!)
 
-  const { calls: recorded, tools: ran, agents } = collect(found, nodeOf, lineage, problems)
+  const ownerOf = (trace_id: string, span_id: string) => callAround(nodeOf(trace_id, span_id), readings, lineage)
+
+  const { calls: recorded, tools: ran, agents } = collect(found, ownerOf, lineage, problems)
   const { calls: distinct, duplicates } = mergeDuplicates(recorded, lineage.call)
   const calls = checkCompleteness(distinct, agentOf)
   const tools = reconcileTools(calls, mergeExecutions(ran, lineage.tool, agentOf), agentOf)
@@ -74,17 +76,25 @@ function readItem(item: Item, node: number, dialects: readonly Dialect[], proble
   }
 }
 
+/** A server's part of a call may stand below spans of transport: it then belongs to the call around them, but never to one of another agent. */
+function callAround(node: number, readings: readonly (Reading | null)[], { call, tool, agent }: Lineage): number {
+  const kind = node === -1 ? undefined : readings[node]?.kind
+  const above = node === -1 ? -1 : call[node]!
+  if (above === -1 || kind === 'call' || kind === 'tool' || kind === 'agent') return node
+  return tool[above] === tool[node] && agent[above] === agent[node] ? above : node
+}
+
 /** Calls, tools and agents at their places, each with its parts; all by start time. */
 function collect(
   found: readonly Found[],
-  nodeOf: (trace_id: string, span_id: string) => number,
+  ownerOf: (trace_id: string, span_id: string) => number,
   lineage: Lineage,
   problems: Problem[],
 ): { calls: Call[]; tools: Tool[]; agents: Agent[] } {
   const calls: Call[] = []
   const tools: Tool[] = []
   const agents: Agent[] = []
-  const { parts, lost } = groupParts(found, nodeOf)
+  const { parts, lost } = groupParts(found, ownerOf)
   for (const { item, node, dialect, reading } of found) {
     if (reading.kind !== 'call' && reading.kind !== 'tool' && reading.kind !== 'agent') continue
     const own = (item.signal === 'span' && parts.get(node)) || []

@@ -29,10 +29,14 @@ export function reconcileTools(calls: readonly Call[], ran: readonly Tool[], age
   const executed = ran.filter((tool) => !NOT_TOOLS.test(tool.name ?? ''))
   const owners = match(requests, executed, agentOf)
   const strangers = readReports(calls, requests)
+  const known = recognise(
+    strangers,
+    executed.filter((tool) => !owners.has(tool)),
+  )
   return [
-    ...executed.map((tool) => settle(tool, owners.get(tool))),
+    ...executed.map((tool) => (known.has(tool) ? settle(tool, known.get(tool), '') : settle(tool, owners.get(tool)))),
     ...requests.filter(({ tool }) => !tool).map(({ call, part, report }) => infer(call, part, report, call.span_id)),
-    ...strangers,
+    ...strangers.filter(({ tool }) => !tool).map(({ call, part, report }) => infer(call, part, report, '')),
   ].sort((a, b) => (a.start_time < b.start_time ? -1 : a.start_time > b.start_time ? 1 : 0))
 }
 
@@ -107,11 +111,11 @@ function pair(
   return pairs
 }
 
-/** Gives requests what later prompts say came back. Returns, as tools, what came back without a request in this run. */
-function readReports(calls: readonly Call[], requests: readonly Request[]): Tool[] {
+/** Gives requests what later prompts say came back. Returns what came back without a request in this run, with the call that tells of it. */
+function readReports(calls: readonly Call[], requests: readonly Request[]): Request[] {
   if (!calls.some(({ prompt }) => prompt.some(({ role }) => role === 'tool'))) return []
   const made = new Map<string, Request>()
-  const strangers = new Map<string, Tool>()
+  const strangers = new Map<string, Request>()
   let next = 0
   for (const call of calls) {
     // The newest first: where ids are used again, the newest answer is that of the newest request.
@@ -119,7 +123,7 @@ function readReports(calls: readonly Call[], requests: readonly Request[]): Tool
       const request = (part && made.get(fullKey(part))) ?? made.get(idKey(result.id))
       if (request) request.report ??= result
       else if (part && !NOT_TOOLS.test(part.name) && !strangers.has(fullKey(part)))
-        strangers.set(fullKey(part), infer(call, part, result, ''))
+        strangers.set(fullKey(part), { call, part, report: result })
     }
     for (; requests[next]?.call === call; next++) {
       const request = requests[next]!
@@ -149,7 +153,26 @@ function answersIn({ prompt }: Call): { part: ToolCall | undefined; result: Tool
   return answers
 }
 
-function settle(tool: Tool, request: Request | undefined): Tool {
+/** Which execution each of them tells of, where the completion that asked for it was not recorded. */
+function recognise(strangers: readonly Request[], tools: readonly Tool[]): Map<Tool, Request> {
+  const known = new Map<Tool, Request>()
+  if (strangers.length === 0) return known
+  const waiting = new Map<string, Tool[]>()
+  for (const tool of tools) {
+    const key = tool.call_id === undefined ? `${tool.name}\0${valuesKey(tool.arguments ?? '')}` : idKey(tool.call_id)
+    const same = waiting.get(key)
+    if (same) same.push(tool)
+    else waiting.set(key, [tool])
+  }
+  for (const stranger of strangers) {
+    const { part } = stranger
+    const tool = waiting.get(idKey(part.id))?.shift() ?? waiting.get(`${part.name}\0${valuesKey(part.arguments)}`)?.shift()
+    if (tool) known.set((stranger.tool = tool), stranger)
+  }
+  return known
+}
+
+function settle(tool: Tool, request: Request | undefined, requestedBy = request?.call.span_id ?? ''): Tool {
   const verdict = strongest(tool.verdict, request?.report)
   if (!request) return { ...tool, verdict }
   return {
@@ -159,7 +182,7 @@ function settle(tool: Tool, request: Request | undefined): Tool {
     arguments: tool.arguments ?? request.part.arguments,
     result: tool.result ?? request.report?.text,
     verdict,
-    requested_by: request.call.span_id,
+    requested_by: requestedBy,
   }
 }
 
