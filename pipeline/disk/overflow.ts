@@ -2,8 +2,8 @@
 // be taken. Nothing overtakes what waits.
 
 import type { SpanBatch } from '../../data/span_batch.ts'
-import { Permanent, Refused, type Context } from '../component.ts'
-import { messageOf } from '../retry.ts'
+import { Permanent, type Context } from '../component.ts'
+import { messageOf, within } from '../retry.ts'
 import type { DiskQueue } from './disk_queue.ts'
 import { persistent } from './persistent.ts'
 
@@ -13,14 +13,20 @@ type Take = (batches: readonly SpanBatch[]) => Promise<void>
 const TOGETHER = 1_000
 
 export interface Overflow {
-  /** Resolves when the batches are taken, or on disk. Rejects as `take` does when they would never be taken. */
+  /** Resolves when the batches are taken, or on disk. Rejects with Permanent when they would never be taken. */
   consume: Take
   /** What is not taken stays on disk. */
   stop(): Promise<void>
 }
 
-/** `take` rejects with Refused what it cannot take now. It is handed many requests at once, one lot after the other. */
-export function overflow(disk: DiskQueue, take: Take, context: Context): Overflow {
+/** Clients commonly wait for ten seconds. */
+const PATIENCE_MS = 5_000
+
+/**
+ * `take` is handed what waits in lots, one after the other. When it takes longer than `patience`, its requests go to disk as well:
+ * better twice than never.
+ */
+export function overflow(disk: DiskQueue, take: Take, context: Context, patience = PATIENCE_MS): Overflow {
   const stopping = new AbortController()
   const { put, stop } = persistent({ disk, deliver, lot: TOGETHER, lots: 1, context, stopping: stopping.signal })
 
@@ -30,9 +36,9 @@ export function overflow(disk: DiskQueue, take: Take, context: Context): Overflo
   async function consume(batches: readonly SpanBatch[]): Promise<void> {
     if (disk.size.requests > 0) return put(batches)
     try {
-      await take(batches)
+      await within(patience, () => take(batches))
     } catch (error) {
-      if (!(error instanceof Refused)) throw error
+      if (error instanceof Permanent) throw error
       if (disk.size.requests === 0) context.log.warn('Requests go to disk until they can be taken', { error: messageOf(error) })
       await put(batches)
     }
