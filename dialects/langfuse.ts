@@ -1,7 +1,8 @@
 // The Langfuse SDK: langfuse.observation.type says what a span is, and input and output hold what the
 // wrapped function got and gave, as JSON. Scores go to Langfuse's own API, never over OTLP.
 
-import type { CallReading, Dialect, Flag, Reading, ToolReading } from '../data/dialect.ts'
+import type { CallReading, Dialect, Flag, Message, Reading, ToolReading } from '../data/dialect.ts'
+import { toolCallsIn } from '../data/messages.ts'
 import { readAnswer, readRequest, readUsage } from '../data/provider_body.ts'
 import type { Attributes, Span, Value } from '../data/span.ts'
 import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
@@ -39,11 +40,12 @@ function readCall(attributes: Attributes): CallReading {
   const input = decode(attributes[INPUT])
   const output = decode(attributes[OUTPUT])
   const { tools, request } = toolsApart(input.value)
+  const { completion } = readAnswer(output.value)
   const flags: Flag[] = input.truncated || output.truncated ? ['truncated'] : []
   return {
     kind: 'call',
     operation: 'chat',
-    ...readAnswer(output.value),
+    completion: isRunTogether(completion) ? undefined : completion,
     response_model: textOf(attributes['langfuse.observation.model.name']),
     prompt: readRequest(request),
     tools: tools.length > 0 ? tools : undefined,
@@ -53,6 +55,10 @@ function readCall(attributes: Attributes): CallReading {
     flags,
   }
 }
+
+/** Of streamed parallel tool calls the SDK for JavaScript makes one, without an id: `{"a":1}{"a":2}`. */
+const isRunTogether = (completion: Message | undefined): boolean =>
+  toolCallsIn(completion).some((part) => part.id === undefined && decode(part.arguments).truncated)
 
 /** The LangChain callback adds the tool definitions to the messages, as messages of role `tool`. */
 function toolsApart(input: Value | undefined): { tools: readonly Value[]; request: Value | undefined } {

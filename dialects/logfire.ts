@@ -28,7 +28,7 @@ export default {
     const type = attributes['logfire.span_type']
     if (type === 'annotation') return { kind: 'evaluator', name: span.name }
     if (type === 'pending_span') return { kind: 'chain' }
-    if (PROVIDERS.test(scope.name)) return isCall(attributes) ? readCall(attributes) : { kind: 'chain' }
+    if (PROVIDERS.test(scope.name)) return isCall(span) ? readCall(attributes) : { kind: 'chain' }
     const tool = type === 'log' ? undefined : TOOL.exec(textOf(attributes['logfire.msg_template']) ?? span.name)?.[1]
     return tool === undefined ? { kind: 'chain' } : readTool(span, tool)
   },
@@ -49,13 +49,12 @@ export default {
   },
 } satisfies Dialect
 
-/** A streamed answer comes in a log line after the span, with the whole request: that line is the call. */
-function isCall(attributes: Attributes): boolean {
-  const answered = first(attributes, ['response_data', 'gen_ai.output.messages', 'gen_ai.response.id']) !== undefined
-  if (attributes['logfire.span_type'] === 'log') return answered
-  const request = recordOf(decode(attributes.request_data).value)
+/** A streamed answer comes in a log line after the span, with the whole request: that line is the call, and its span only asked. */
+function isCall({ attributes, status }: Span): boolean {
+  const answered =
+    first(attributes, ['response_data', 'gen_ai.output.messages', 'gen_ai.response.id', 'gen_ai.usage.output_tokens']) !== undefined
   const operation = attributes['gen_ai.operation.name']
-  return (answered || request?.stream !== true) && (operation === undefined || operation === 'chat')
+  return (answered || status === 2) && (operation === undefined || operation === 'chat')
 }
 
 function readCall(attributes: Attributes): CallReading {
