@@ -13,7 +13,10 @@ export interface SpanSpec {
   unfinished?: boolean
   status?: 0 | 1 | 2
   trace?: string
+  /** Name of the instrumentation. */
+  scope?: string
   attributes?: Record<string, Value>
+  events?: readonly (readonly [name: string, attributes: Record<string, Value>])[]
 }
 
 const START = 1_764_000_000_000n
@@ -40,27 +43,32 @@ export function traces(trace: string, spans: readonly SpanSpec[], resource: Reco
     resourceSpans: [
       {
         resource: { attributes: attributes({ 'service.name': 'test-agent', ...resource }) },
-        scopeSpans: [
-          {
-            scope: { name: 'test' },
-            spans: spans.map((span, i) => {
-              const start = (START + BigInt(span.at ?? i * 10)) * 1_000_000n
-              return {
-                traceId: traceIdOf(span.trace ?? trace),
-                spanId: spanIdOf(span.id),
-                ...(span.parent ? { parentSpanId: spanIdOf(span.parent) } : {}),
-                name: span.name ?? span.id,
-                kind: 1,
-                startTimeUnixNano: String(start),
-                ...(span.unfinished ? {} : { endTimeUnixNano: String(start + BigInt(span.for ?? 5) * 1_000_000n) }),
-                attributes: attributes(span.attributes),
-                status: span.status ? { code: span.status } : {},
-              }
-            }),
-          },
-        ],
+        scopeSpans: [...new Set(spans.map(scopeOf))].map((name) => ({
+          scope: { name },
+          spans: spans.flatMap((span, i) => (scopeOf(span) === name ? [written(span, i, trace)] : [])),
+        })),
       },
     ],
+  }
+}
+
+const scopeOf = ({ scope = 'test' }: SpanSpec): string => scope
+
+function written(span: SpanSpec, i: number, trace: string): object {
+  const start = (START + BigInt(span.at ?? i * 10)) * 1_000_000n
+  return {
+    traceId: traceIdOf(span.trace ?? trace),
+    spanId: spanIdOf(span.id),
+    ...(span.parent ? { parentSpanId: spanIdOf(span.parent) } : {}),
+    name: span.name ?? span.id,
+    kind: 1,
+    startTimeUnixNano: String(start),
+    ...(span.unfinished ? {} : { endTimeUnixNano: String(start + BigInt(span.for ?? 5) * 1_000_000n) }),
+    attributes: attributes(span.attributes),
+    ...(span.events
+      ? { events: span.events.map(([name, values]) => ({ name, timeUnixNano: String(start), attributes: attributes(values) })) }
+      : {}),
+    status: span.status ? { code: span.status } : {},
   }
 }
 
