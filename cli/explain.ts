@@ -14,7 +14,7 @@ import { findRollouts, type FoundRollout } from '../storage/find_rollout.ts'
 import type { Io } from './command.ts'
 import { explanationJson, explanationText } from './explanation.ts'
 import { command, loadPlan, UsageError } from './flags.ts'
-import { processRollout } from './rollout_processors.ts'
+import { rolloutProcessor } from './rollout_processors.ts'
 import { requireData, storageFlags, storageFlagsHelp, storageOptions } from './storage_flags.ts'
 
 const HELP = `Says of every model call of a run what it was read as, and why it became a transition or did not.
@@ -47,7 +47,7 @@ export const explain = command({
     const run = isFile(what, io) ? await fromFile(what, io) : await fromStore(what, flags, io)
     if (!run) return 1
     const rollout = assemble(run.items, dialects, { key: run.key, closed_by: 'replay', revision: 0, covered_until: 0 })
-    const processed = await processRollout(rollout, plan)
+    const processed = await rolloutProcessor(plan)(rollout)
     io.stdout(explain(run.items, processed ?? rollout))
     return 0
   },

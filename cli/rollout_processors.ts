@@ -9,13 +9,14 @@ import { processors } from '../processors/index.ts'
 /** Those of config/pipeline.yaml. */
 const USUAL = ['policy_calls', 'air', 'credit_assignment']
 
-/** @param plan its first pipeline of rollouts decides @returns null when a processor drops the rollout */
-export async function processRollout(rollout: Rollout, plan: Plan | undefined): Promise<Rollout | null> {
-  let processed: Rollout | null = rollout
-  for (const processor of plan ? configured(plan) : usual()) {
-    if (processed) processed = (await processor.process(processed)) as Rollout | null
+/** What makes of a rollout what its exporters get; null where a processor drops it. The plan's first pipeline of rollouts decides. */
+export function rolloutProcessor(plan: Plan | undefined): (rollout: Rollout) => Promise<Rollout | null> {
+  const chain = plan ? configured(plan) : usual()
+  return async (rollout) => {
+    let processed: Rollout | null = rollout
+    for (const processor of chain) if (processed) processed = (await processor.process(processed)) as Rollout | null
+    return processed
   }
-  return processed
 }
 
 function configured({ processors, service }: Plan): Processor[] {

@@ -27,6 +27,23 @@ export function hintOfItem(item: Item, groupBy: GroupBy): string {
   return read((key) => item.attributes[key], groupBy) || read((key) => item.resource[key], groupBy)
 }
 
+/** Items by the rollout they belong to. The first hint in a trace claims what is in it and says nothing itself. */
+export function itemsByRollout(items: readonly Item[], groupBy: GroupBy): Map<string, Item[]> {
+  const owners = new Map<string, string>()
+  for (const item of items) {
+    const hint = hintOfItem(item, groupBy)
+    if (hint && item.trace_id && !owners.has(item.trace_id)) owners.set(item.trace_id, hint)
+  }
+  const rollouts = new Map<string, Item[]>()
+  for (const item of items) {
+    const key = hintOfItem(item, groupBy) || owners.get(item.trace_id) || routeKey(item.trace_id, '')
+    const group = rollouts.get(key)
+    if (group) group.push(item)
+    else rollouts.set(key, [item])
+  }
+  return rollouts
+}
+
 /** What an item or its resource says of the rollout as a whole; the first to say something is heard. */
 export interface Facts {
   readonly task_id: string
