@@ -30,7 +30,7 @@ receivers:
 connectors:
   rollouts: {root_grace: 200ms, sending_queue: {storage: file_storage}}
 processors: {policy_calls: , credit_assignment: }
-exporters: {clickhouse: }
+exporters: {clickhouse: {sending_queue: {storage: file_storage}}} # which rollouts pass by
 extensions:
   clickhouse_storage: {url: "http://127.0.0.1:${line.port}", password: "${server.password}"}
   file_storage: {directory: queue, max_size_mib: 2}
