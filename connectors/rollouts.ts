@@ -8,11 +8,13 @@ import { openRollouts } from '../data/open_rollouts.ts'
 import { hintOf, hintOfItem, placeOf, routeKey, splitKey } from '../data/routing.ts'
 import { endTime, isRoot, itemName, traceId } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
+import { mayBeStray } from '../data/stray_rewards.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
-import { duration, extensionId, group, number, oneOf, text } from '../pipeline/schema.ts'
+import { duration, extensionId, group, list, number, oneOf, text } from '../pipeline/schema.ts'
+import { lateRewards, type LateRewards } from '../storage/late_rewards.ts'
 import { nextRevisions, type Due } from '../storage/revisions.ts'
 import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts'
 
@@ -43,6 +45,12 @@ export default connector({
         default: 'trace',
       },
     ),
+    join_keys: list(
+      text('Name of an attribute of spans, log records or their resource.'),
+      'Attributes by whose value a reward may name the rollout it is about, such as `order_id`, beside its ids and session.',
+      { default: [] },
+    ),
+    reward_wait: duration('How long a reward waits for the rollout that it is about.', { default: '24h' }),
     root_grace: duration('How long after the last span a rollout whose root has ended waits for more.', { default: '10s' }),
     idle_timeout: duration('A rollout without a new span for so long is closed, finished or not.', { default: '10m' }),
     max_age: duration('A rollout older than this is closed even while spans arrive.', { default: '24h' }),
@@ -56,12 +64,12 @@ export default connector({
       {
         storage: extensionId(
           'storage',
-          'The file_storage extension that takes spans and log records while ClickHouse is away. They are acknowledged when they are on ' +
-            'disk, and stored in order when it is back, after a restart too. null: they are refused, and clients keep them.',
+          'The file_storage extension that takes spans and log records while ClickHouse is away or slow. They are acknowledged when ' +
+            'they are on disk, and stored in order when it is back, after a restart too. null: they are refused, and clients keep them.',
           { default: null },
         ),
       },
-      'What happens while ClickHouse is away.',
+      'What happens while ClickHouse is away or slow.',
     ),
   },
 
@@ -69,6 +77,7 @@ export default connector({
     const open = openRollouts({ ...options, max_bytes: options.max_bytes_mib * MIB, memory: options.memory_mib * MIB })
     const owners = new Map<string, string>()
     let storage: Storage
+    let late: LateRewards
     let next: Consumer<'rollouts'>
     let whileAway: Overflow | undefined
     let sweep: NodeJS.Timeout | undefined
@@ -79,12 +88,18 @@ export default connector({
     let stopping = false
 
     context.gauge('leyden_open_rollouts', () => open.size)
+    context.gauge('leyden_waiting_rewards', () => late?.waiting ?? 0)
     context.gauge('leyden_open_rollouts_bytes', () => open.bytes)
     context.gauge('leyden_open_rollouts_released', () => open.released)
 
     async function start(outputs: { rollouts?: Consumer<'rollouts'> }): Promise<void> {
       storage = context.extension<Storage>(options.storage)
       next = outputs.rollouts ?? (async () => {})
+      late = lateRewards({
+        ...{ storage, dialects, joinKeys: options.join_keys, wait: options.reward_wait, attach },
+        isOpen: open.has,
+        givenUp: (n) => context.count('leyden_rewards_without_rollout', n),
+      })
       const { storage: folder } = options.sending_queue
       if (folder !== null) {
         const disk = await context.extension<QueueFolder>(folder).open(`connector_${context.id}`, context)
@@ -102,24 +117,34 @@ export default connector({
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error
       }
-      const ended = batches.map((batch, b) => track(batch, hints[b]!))
-      if (ended.includes(true)) scheduleClose()
+      const urgent = batches.map((batch, b) => track(batch, hints[b]!))
+      if (urgent.includes(true)) scheduleClose()
     }
 
-    /** Adds what was stored to the open rollouts. Returns whether one of them was ended explicitly. */
+    /** Adds what was stored to the open rollouts. Returns whether something is to be done about them at once. */
     function track(batch: SpanBatch, hints: readonly string[]): boolean {
       const now = Date.now()
-      let ended = false
+      let urgent = false
       for (const [key, indices] of byRollout(batch, hints)) {
+        const fresh = !open.has(key)
+        if (fresh) {
+          if (indices.every((i) => !hints[i] && late.take(batch, i))) {
+            urgent = true
+            continue
+          }
+          late.opened(key)
+        }
         const rollout = open.get(key, now)
         for (const i of indices) {
           rollout.traces.add(placeOf(traceId(batch, i), key))
           if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
-          else if (itemName(batch, i) === END_EVENT) rollout.ended = ended = true
+          else if (itemName(batch, i) === END_EVENT) rollout.ended = urgent = true
         }
         open.add(rollout, batch, indices, now)
+        // Nothing but rewards for a run that is over: nothing more need be waited for.
+        if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = urgent = true
       }
-      return ended
+      return urgent
     }
 
     /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
@@ -148,13 +173,32 @@ export default connector({
       open.rename(routeKey(trace, ''), key)
     }
 
+    /** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */
+    function attach(key: string, traceIds: readonly string[]): void {
+      const known = open.has(key)
+      const rollout = open.get(key, Date.now())
+      for (const trace of traceIds) {
+        rollout.traces.add(trace)
+        owners.set(trace, key)
+      }
+      if (!known) rollout.due = true
+      open.letGo(rollout)
+    }
+
     function scheduleClose(): void {
       if (scheduled) return
       scheduled = true
       closing = closing.then(async () => {
         scheduled = false
-        if (Date.now() >= retryAt) await close(open.takeDue(Date.now()))
+        if (Date.now() < retryAt) return
+        await late.resolve().catch(failedToResolve)
+        await close(open.takeDue(Date.now()))
       })
+    }
+
+    function failedToResolve(error: Error): void {
+      retryAt = Date.now() + RETRY_MS
+      context.health(`rollouts of late rewards cannot be looked up: ${error.message}`)
     }
 
     async function close(due: readonly Due[]): Promise<void> {
@@ -164,9 +208,10 @@ export default connector({
     /** Storage commits a revision only when every pipeline behind has taken it. */
     async function settle(due: readonly Due[]): Promise<void> {
       try {
-        const rollouts = await nextRevisions(storage, due, dialects, options.group_by)
+        const rollouts = await nextRevisions(storage, due, dialects, options.group_by, options.join_keys)
         await next(rollouts)
         await storage.commit(rollouts)
+        late.committed(rollouts)
         context.health(null)
         for (const rollout of rollouts) {
           context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
@@ -201,6 +246,7 @@ export default connector({
         try {
           const found = await storage.uncovered()
           for (let i = 0; i < found.length && !stopping; i += RESUME_TOGETHER) await resumeSome(found.slice(i, i + RESUME_TOGETHER))
+          scheduleClose()
           return
         } catch (error) {
           if (stopping) return
@@ -211,7 +257,12 @@ export default connector({
     }
 
     async function resumeSome(found: readonly Uncovered[]): Promise<void> {
+      const items = await storage.readItems(found.map(({ trace_id }) => trace_id))
+      // Rewards that came by themselves: also those once given up, as long as their records are kept.
+      const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
+      const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))
       const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
+        if (strays.has(trace_id)) return []
         const [first] = hints
         if (first) adopt(trace_id, first)
         const keys = hints.length ? hints : [routeKey(trace_id, '')]
@@ -225,7 +276,8 @@ export default connector({
       })
       const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
       for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
-      for (const item of await storage.readItems(found.map(({ trace_id }) => trace_id))) {
+      for (const item of items) {
+        if (strays.has(item.trace_id)) continue
         const key = hintOfItem(item, options.group_by) || owners.get(item.trace_id) || routeKey(item.trace_id, '')
         const rollout = open.get(key, Date.now())
         if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n

@@ -1,11 +1,14 @@
 // Makes a rollout of the items that belong to it.
 
 import type { Dialect } from './dialect.ts'
+import { EVALUATION } from './evaluation.ts'
 import { readItems } from './reading.ts'
 import { outcome } from './rewards.ts'
-import type { Rollout, Status } from './rollout.ts'
+import type { Call, Rollout, Status } from './rollout.ts'
 import { factsOf, splitKey } from './routing.ts'
 import type { Item, LogRecord, Span, Value } from './span.ts'
+import { RESPONSE, SESSION } from './stray_rewards.ts'
+import { sessionOf, textOf } from './values.ts'
 
 /** The log event that ends a rollout; its attribute `leyden.rollout.status` (or `status`) says how. */
 export const END_EVENT = 'leyden.rollout.end'
@@ -16,6 +19,8 @@ export interface Closing {
   readonly revision: number
   /** Newest arrival among the items, ms since the epoch. */
   readonly covered_until: number
+  /** Attributes by whose value a reward may name the rollout. */
+  readonly join_keys?: readonly string[]
 }
 
 /**
@@ -40,6 +45,7 @@ export function assemble(items: readonly Item[], dialects: readonly Dialect[], c
     spans: items.length,
     covered_until: closing.covered_until,
     trace_ids: [...new Set(items.map((item) => item.trace_id))].filter(Boolean),
+    keys: keysIn(items, read.calls, closing.join_keys ?? []),
     tree: read.tree,
     calls: read.calls,
     tools: read.tools,
@@ -51,6 +57,27 @@ export function assemble(items: readonly Item[], dialects: readonly Dialect[], c
     transitions: [],
     rejects: [],
   }
+}
+
+/** Far more than any run has; it bounds what one that repeats an attribute with ever new values costs. */
+const MAX_KEYS = 100_000
+
+function keysIn(items: readonly Item[], calls: readonly Call[], joinKeys: readonly string[]): [string, string][] {
+  const keys = new Map<string, [string, string]>()
+  const add = (name: string, value: string | undefined) => {
+    if (value !== undefined && keys.size < MAX_KEYS) keys.set(`${name}\u0000${value}`, [name, value])
+  }
+  for (const { response_id, session } of calls) {
+    add(RESPONSE, response_id)
+    add(SESSION, session)
+  }
+  for (const item of items) {
+    // What a score names is not what the rollout says of itself.
+    if (item.signal === 'log' && item.event_name === EVALUATION) continue
+    add(SESSION, sessionOf(item.attributes) ?? sessionOf(item.resource))
+    for (const name of joinKeys) add(name, textOf(item.attributes[name]) ?? textOf(item.resource[name]))
+  }
+  return [...keys.values()]
 }
 
 const STATUSES: readonly string[] = ['succeeded', 'failed', 'cancelled', 'timeout', 'limit']

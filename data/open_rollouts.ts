@@ -30,6 +30,8 @@ export interface OpenRollout {
   ended: boolean
   /** It was closed before: these are late spans. */
   late: boolean
+  /** To be closed as soon as may be: nothing more is expected. */
+  due: boolean
 }
 
 interface Held {
@@ -46,6 +48,7 @@ export interface OpenRollouts {
   readonly bytes: number
   /** Rollouts whose spans were let go for want of memory, ever. */
   readonly released: number
+  has(key: string): boolean
   /** The rollout of this key, opened if need be. */
   get(key: string, now: number): OpenRollout
   /** Adds items of one batch (indices into it) to a rollout. Their bytes are copied: the batch is free again. */
@@ -78,7 +81,19 @@ export function openRollouts(limits: Limits): OpenRollouts {
     let rollout = open.get(key)
     if (!rollout) {
       const late = closed.has(key)
-      rollout = { key, traces: new Set(), held: [], bytes: 0, count: 0, first_at: now, last_at: now, rooted: false, ended: false, late }
+      rollout = {
+        key,
+        traces: new Set(),
+        held: [],
+        bytes: 0,
+        count: 0,
+        first_at: now,
+        last_at: now,
+        rooted: false,
+        ended: false,
+        late,
+        due: false,
+      }
       open.set(key, rollout)
     }
     return rollout
@@ -95,6 +110,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     rollout.bytes += copy.length
     rollout.count += indices.length
     rollout.last_at = now
+    rollout.due = false
     if (rollout.held) hold(rollout, copy.length)
   }
 
@@ -142,6 +158,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
       rooted: first.rooted || second.rooted,
       ended: first.ended || second.ended,
       late: first.late,
+      due: false,
     }
   }
 
@@ -177,6 +194,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     get released() {
       return released
     },
+    has: (key) => open.has(key),
     get,
     add,
     letGo(rollout) {
@@ -192,7 +210,8 @@ export function openRollouts(limits: Limits): OpenRollouts {
       put(into ? join(old, into, to) : { ...old, key: to })
     },
     takeDue: (now) => takeIf((rollout) => due(rollout, now, limits)),
-    takeFinished: () => takeIf((rollout) => (rollout.ended ? 'end' : rollout.late ? 'late' : rollout.rooted ? 'root' : null)),
+    takeFinished: () =>
+      takeIf((rollout) => (rollout.ended ? 'end' : rollout.late || rollout.due ? 'late' : rollout.rooted ? 'root' : null)),
     restore(rollout) {
       const newer = open.get(rollout.key)
       put(newer ? join(rollout, newer, rollout.key) : rollout)
@@ -202,6 +221,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
 
 function due(rollout: OpenRollout, now: number, limits: Limits): ClosedBy | null {
   if (rollout.ended) return 'end'
+  if (rollout.due) return 'late'
   if (rollout.count >= limits.max_spans) return 'max_spans'
   if (rollout.bytes >= limits.max_bytes) return 'max_bytes'
   if (rollout.late && now - rollout.last_at >= limits.root_grace) return 'late'

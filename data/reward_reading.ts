@@ -32,7 +32,7 @@ export function readRewards(run: Run, dialects: readonly Dialect[]): Reward[] {
         rewards.push({
           ...reading,
           ...place,
-          reward_id: `${place.trace_id}:${place.span_id}:${dialect.name}:${i}`,
+          reward_id: reading.id ?? `${place.trace_id}:${place.span_id}:${dialect.name}:${i}`,
           given_at: Number(place.end_time / 1_000_000n),
           target_node: target(reading.target),
         })

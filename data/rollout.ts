@@ -29,6 +29,8 @@ export interface Rollout {
   readonly spans: number
   readonly covered_until: number
   readonly trace_ids: readonly string[]
+  /** Attributes by which a reward may name it: its session, response ids, and those that `join_keys` lists. */
+  readonly keys?: readonly (readonly [name: string, value: string])[]
   /** Every span of the rollout by place; `node` of calls, tools and rewards points into it. */
   readonly tree: SpanTree
 

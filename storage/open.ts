@@ -1,6 +1,6 @@
 // The storage: one ClickHouse, wired up as the Storage that components use.
 
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 
 import type { Rollout } from '../data/rollout.ts'
@@ -15,6 +15,8 @@ import { quarantine } from './quarantine.ts'
 import { readItems } from './read_items.ts'
 import {
   MEMBER_COLUMNS,
+  KEY_COLUMNS,
+  putKeys,
   putMembers,
   putRejects,
   putReward,
@@ -27,7 +29,8 @@ import {
 } from './rollout_rows.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_rows.ts'
-import type { Storage } from './storage.ts'
+import type { Member, Storage } from './storage.ts'
+import { findTargets } from './reward_targets.ts'
 import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
 
 export interface StorageOptions extends ConnectionOptions {
@@ -180,9 +183,17 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
       return processed?.revision === rollout.revision ? processed : rollout
     })
     await insertRows('rollout_members', MEMBER_COLUMNS, rollouts, (rows, rollout) => putMembers(rows, rollout, now))
+    await insertRows('rollout_keys', KEY_COLUMNS, rollouts, (rows, rollout) => putKeys(rows, rollout, now))
     await insertRows('rollouts', ROLLOUT_COLUMNS, rollouts, (rows, rollout) => putRollout(rows, rollout, now))
     for (const rollout of rollouts) uncommitted.delete(keyOf(rollout))
     credit.committed(rollouts)
+  }
+
+  async function join(members: readonly Member[]): Promise<void> {
+    const rows = openRows()
+    const now = Date.now()
+    for (const { trace_id, ...rollout } of members) putMembers(rows, { tenant: '', trace_ids: [trace_id], ...rollout }, now)
+    if (rows.count > 0) await insert('rollout_members', MEMBER_COLUMNS, written(rows), randomUUID())
   }
 
   async function close(): Promise<void> {
@@ -202,6 +213,8 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     readItems: (traceIds) => run(() => readItems(client, traceIds)),
     members: (traceIds) => run(() => members(traceIds)),
     tracesOf: (rollouts) => run(() => tracesOf(rollouts)),
+    findTargets: (keys) => run(() => findTargets(client, keys)),
+    join,
     lastRevisions: lastUsedRevisions,
     // Whoever asks what to resume is the process that assembles, and credit is resumed with it.
     async uncovered() {

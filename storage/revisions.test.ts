@@ -29,6 +29,7 @@ function due(rollout_id: string, trace: string, more: Partial<OpenRollout> = {})
     rooted: true,
     ended: false,
     late: false,
+    due: false,
     ...more,
   }
   return { rollout, closed_by: 'root' as const }

@@ -22,6 +22,7 @@ export async function nextRevisions(
   due: readonly Due[],
   dialects: readonly Dialect[],
   groupBy: GroupBy,
+  join_keys: readonly string[] = [],
 ): Promise<Rollout[]> {
   const owners = new Map<string, string>()
   const arrived = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
@@ -42,6 +43,7 @@ export async function nextRevisions(
       key,
       closed_by: last === undefined ? part[0]!.closed_by : 'late',
       revision: (last ?? 0) + skipped + 1,
+      join_keys,
       covered_until: Math.max(...part.map(({ rollout }) => rollout.last_at)),
     })
   })

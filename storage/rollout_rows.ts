@@ -36,9 +36,21 @@ export function putRollout(rows: Rows, rollout: Rollout, committedAt: number): v
 
 export const MEMBER_COLUMNS = 'tenant, trace_id, rollout_id, attempt_id, joined_at'
 
-export function putMembers(rows: Rows, { tenant, trace_ids, rollout_id, attempt_id }: Rollout, joinedAt: number): void {
+type Members = Pick<Rollout, 'tenant' | 'trace_ids' | 'rollout_id' | 'attempt_id'>
+
+export function putMembers(rows: Rows, { tenant, trace_ids, rollout_id, attempt_id }: Members, joinedAt: number): void {
   for (const trace_id of trace_ids) {
     for (const text of [tenant, trace_id, rollout_id, attempt_id]) putString(rows, text)
+    putUInt64(rows, joinedAt)
+    rows.count++
+  }
+}
+
+export const KEY_COLUMNS = 'tenant, name, value, rollout_id, attempt_id, joined_at'
+
+export function putKeys(rows: Rows, { tenant, keys = [], rollout_id, attempt_id }: Rollout, joinedAt: number): void {
+  for (const [name, value] of keys) {
+    for (const text of [tenant, name, value, rollout_id, attempt_id]) putString(rows, text)
     putUInt64(rows, joinedAt)
     rows.count++
   }

@@ -33,6 +33,7 @@ export const migrations = ({ ttl }: SchemaOptions): readonly Migration[] => [
       spans(ttl),
       spansUnique,
       rolloutMembers,
+      rolloutKeys,
       rollouts,
       transitionRows,
       transitions,
@@ -100,6 +101,19 @@ CREATE TABLE IF NOT EXISTS rollout_members (
 ) ENGINE = ReplacingMergeTree(joined_at)
 ORDER BY (tenant, trace_id)
 SETTINGS index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory = 1`
+
+// Attributes that a late reward may name its rollout by: response ids, sessions, and what join_keys lists. The newest rollout has it.
+const rolloutKeys = `
+CREATE TABLE IF NOT EXISTS rollout_keys (
+  tenant LowCardinality(String) DEFAULT '',
+  name LowCardinality(String) DEFAULT '',
+  value String DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  joined_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = ReplacingMergeTree(joined_at)
+ORDER BY (tenant, name, value)
+SETTINGS index_granularity = 1024`
 
 // One row commits a revision: what transition_rows holds of it becomes visible with this row.
 const rollouts = `

@@ -31,6 +31,10 @@ export interface Storage {
   /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
   members(traceIds: readonly string[]): Promise<Member[]>
   tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>
+  /** The newest rollout of each key that a reward may name it by (data/stray_rewards.ts), where there is one. */
+  findTargets(keys: readonly string[]): Promise<Map<string, { readonly rollout_id: string; readonly attempt_id: string }>>
+  /** Has these traces belong to rollouts from now on. */
+  join(members: readonly Member[]): Promise<void>
   /** Highest revision number ever used for each, committed or not; key `rollout_id` + '\u0000' + `attempt_id`. */
   lastRevisions(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Map<string, number>>
   /** Traces with spans that no committed revision covers: what a restart resumes. */

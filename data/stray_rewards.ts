@@ -1,0 +1,111 @@
+// Rewards that come by themselves: a score about a rollout that ran elsewhere, long ago, or has not begun. What each is about
+// is written as keys, `name` NUL `value`, and one that finds no rollout waits here until one with such a key is known.
+
+import type { Dialect, Target } from './dialect.ts'
+import { EVALUATION, SCORE } from './evaluation.ts'
+import type { Rollout } from './rollout.ts'
+import { itemName } from './scan.ts'
+import type { Item } from './span.ts'
+import type { SpanBatch } from './span_batch.ts'
+import { textOf } from './values.ts'
+
+export const RESPONSE = 'gen_ai.response.id'
+export const SESSION = 'session.id'
+
+export const targetKey = (name: string, value: string): string => `${name}\u0000${value}`
+
+/** Whether item i may be such a reward: told from its name alone, since every item is asked. */
+export function mayBeStray(batch: SpanBatch, i: number): boolean {
+  const name = itemName(batch, i)
+  return batch.signal === 'logs' ? name === EVALUATION : name.startsWith('agentlightning.')
+}
+
+/**
+ * What a reward says that it is about, the most telling first; the trace that it was written in last. Empty for a span that names
+ * nothing: it belongs where it stands.
+ */
+export function targetsOf(item: Item, dialects: readonly Dialect[], joinKeys: readonly string[]): string[] {
+  const keys = new Set<string>()
+  const add = (name: string, value: string | undefined) => void (value && keys.add(targetKey(name, value)))
+  for (const { rewards } of dialects) for (const { target } of rewards?.(item) ?? []) if (target) addTarget(target, item, add)
+  for (const name of joinKeys) add(name, textOf(item.attributes[name]))
+  if (item.signal === 'log' && item.attributes[SCORE.detached] !== true) add('trace', item.trace_id || undefined)
+  return [...keys]
+}
+
+function addTarget(target: Target, item: Item, add: (name: string, value: string | undefined) => void): void {
+  add(RESPONSE, target.response_id)
+  if (target.rollout_id) {
+    const attempt = textOf(item.attributes[SCORE.attempt_id])
+    add(attempt ? 'attempt' : 'rollout', attempt ? `${target.rollout_id}/${attempt}` : target.rollout_id)
+  }
+  if (target.trace_id === undefined) add('span', target.span_id)
+  else if (target.trace_id !== item.trace_id) add('trace', target.trace_id)
+  add(SESSION, target.session)
+}
+
+/** Every key by which a reward may mean this rollout. */
+export function keysOf({ rollout_id, attempt_id, trace_ids, calls, tools, keys = [] }: Rollout): string[] {
+  const found = new Set([targetKey('rollout', rollout_id), targetKey('attempt', `${rollout_id}/${attempt_id}`)])
+  for (const id of trace_ids) found.add(targetKey('trace', id))
+  for (const { span_id } of [...calls, ...tools]) found.add(targetKey('span', span_id))
+  for (const [name, value] of keys) found.add(targetKey(name, value))
+  return [...found]
+}
+
+export interface Stray {
+  /** The trace that the reward was stored under. */
+  readonly trace_id: string
+  readonly targets: readonly string[]
+  /** When it came, ms since the epoch. */
+  readonly since: number
+}
+
+export interface WaitingRewards {
+  readonly size: number
+  /** What no longer waits for want of room is returned. */
+  add(stray: Stray): Stray[]
+  /** Takes out those that one of the keys is meant by. */
+  take(keys: readonly string[]): Stray[]
+  /** Takes out those that came before. */
+  takeBefore(time: number): Stray[]
+}
+
+export function waitingRewards(limit: number): WaitingRewards {
+  const strays = new Map<string, Stray>()
+  const byKey = new Map<string, Set<Stray>>()
+
+  function remove(stray: Stray): void {
+    strays.delete(stray.trace_id)
+    for (const key of stray.targets) {
+      const own = byKey.get(key)
+      own?.delete(stray)
+      if (own?.size === 0) byKey.delete(key)
+    }
+  }
+
+  function takeAll(taken: Iterable<Stray>): Stray[] {
+    const list = [...new Set(taken)]
+    list.forEach(remove)
+    return list
+  }
+
+  return {
+    get size() {
+      return strays.size
+    },
+    add(stray) {
+      const before = strays.get(stray.trace_id)
+      if (before) remove(before)
+      strays.set(stray.trace_id, stray)
+      for (const key of stray.targets) {
+        const own = byKey.get(key)
+        if (own) own.add(stray)
+        else byKey.set(key, new Set([stray]))
+      }
+      return takeAll([...strays.values()].slice(0, Math.max(0, strays.size - limit)))
+    },
+    take: (keys) => (strays.size === 0 ? [] : takeAll(keys.flatMap((key) => [...(byKey.get(key) ?? [])]))),
+    takeBefore: (time) => takeAll([...strays.values()].filter(({ since }) => since < time)),
+  }
+}
