@@ -1,4 +1,4 @@
-// npm run bench -- <ingest|assemble|grpc>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <ingest|assemble|read|grpc>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { assembleOne } from './assemble.ts'
 import { grpcTransports } from './grpc.ts'
 import { ingest } from './ingest.ts'
+import { readAgain } from './read.ts'
 
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 
@@ -15,6 +16,8 @@ Usage:
       and whether all that was acknowledged was stored.
   npm run bench -- assemble [--spans 20000,100000]
       Assembles and credits one rollout of so many spans.
+  npm run bench -- read [--spans 20000,100000]
+      Reads the spans of one rollout: decoding, then reading, each per second of CPU.
   npm run bench -- grpc [--batch 1,64,512] [--seconds 5]
       What the gRPC transport costs by itself, against @grpc/grpc-js.
 
@@ -33,10 +36,11 @@ const { positionals, values } = parseArgs({
 })
 const numbers = (text: string) => text.split(',').map(Number)
 
-const BENCHES: Readonly<Record<string, () => Promise<void>>> = {
+const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   ingest: () => ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
   assemble: () => assembleOne(numbers(values.spans)),
+  read: () => readAgain(numbers(values.spans)),
 }
 
 const bench = BENCHES[positionals[0] ?? '']
