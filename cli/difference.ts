@@ -1,22 +1,26 @@
-// Where two values differ, said so that a person finds the place.
+// Where two values differ, by their place in them.
 
-const SHOWN = 120
+export interface Difference {
+  /** E.g. `[1].return`. */
+  readonly path: string
+  readonly before: unknown
+  readonly after: unknown
+}
 
 /**
- * Members that `expected` lists and `actual` has otherwise, one line each, e.g. `[1].return: expected 0.5, got 0.3`. What it does not list may
- * be anything; lists are compared whole. Numbers may differ in their last digits.
+ * Members that `before` lists and `after` has otherwise. What it does not list may be anything; lists are compared whole. Numbers may
+ * differ in their last digits.
  */
-export function differences(expected: unknown, actual: unknown, path = ''): string[] {
-  if (Array.isArray(expected) && Array.isArray(actual)) {
-    const length =
-      expected.length === actual.length ? [] : [`${path || 'the list'}: expected ${expected.length} items, got ${actual.length}`]
-    const pairs = expected.slice(0, actual.length)
-    return [...length, ...pairs.flatMap((item, i) => differences(item, actual[i], `${path}[${i}]`))]
+export function differences(before: unknown, after: unknown, path = ''): Difference[] {
+  if (Array.isArray(before) && Array.isArray(after)) {
+    const length = differences(before.length, after.length, `${path}.length`)
+    const both = before.slice(0, after.length)
+    return [...length, ...both.flatMap((item, i) => differences(item, after[i], `${path}[${i}]`))]
   }
-  if (isObject(expected) && isObject(actual)) {
-    return Object.entries(expected).flatMap(([key, value]) => differences(value, actual[key], path === '' ? key : `${path}.${key}`))
+  if (isObject(before) && isObject(after)) {
+    return Object.entries(before).flatMap(([key, value]) => differences(value, after[key], path === '' ? key : `${path}.${key}`))
   }
-  return same(expected, actual) ? [] : [`${path}: expected ${shown(expected)}, got ${shown(actual)}`]
+  return same(before, after) ? [] : [{ path, before, after }]
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -25,6 +29,8 @@ function same(a: unknown, b: unknown): boolean {
   if (typeof a === 'number' && typeof b === 'number') return Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b))
   return Object.is(a, b)
 }
+
+const SHOWN = 120
 
 export function shown(value: unknown): string {
   const text = value === undefined ? 'nothing' : JSON.stringify(value)

@@ -29,6 +29,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Says of every call why it became a transition, or why not',
     load: async () => (await import('./explain.ts')).explain,
   },
+  doctor: {
+    summary: 'Shows which transitions a changed configuration would make, of stored rollouts',
+    load: async () => (await import('./doctor.ts')).doctor,
+  },
   test: {
     summary: 'Runs cases of your own: spans in, expected transitions out',
     load: async () => (await import('./test.ts')).test,

@@ -31,7 +31,7 @@ test('a case holds what matters to it; it passes where that is so, and what diff
   expect(stdout.split('\n')).toEqual([
     'ok    right',
     'FAIL  wrong',
-    '      transitions: expected 2 items, got 1',
+    '      transitions.length: expected 2, got 1',
     '      transitions[0].reward_outcome: expected 0.5, got 1',
     '1 passed, 1 failed',
     '',
@@ -46,7 +46,7 @@ test('a pipeline may have only its part of rollouts, or be whole; a rejected cal
   const whole = await readFile(join(import.meta.dirname, '../config/pipeline.yaml'), 'utf8')
   await writeCase('whole', { 'pipeline.yaml': whole, 'transitions.json': [{ policy: 'default' }] })
   const { stdout } = await run('part', 'whole')
-  expect(stdout).toContain('transitions: expected 1 items, got 0')
+  expect(stdout).toContain('transitions.length: expected 1, got 0')
   expect(stdout).toMatch(/call [0-9a-f]{16} was rejected: \w+: /)
   expect(stdout).toContain('ok    whole')
 })

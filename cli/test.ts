@@ -12,7 +12,7 @@ import { dialects } from '../dialects/index.ts'
 import { loadConfig, type Plan } from '../pipeline/config.ts'
 import { formatProblems } from '../pipeline/problems.ts'
 import type { Io } from './command.ts'
-import { differences } from './difference.ts'
+import { differences, shown } from './difference.ts'
 import { command, UsageError } from './flags.ts'
 import { registry } from './registry.ts'
 import { rolloutProcessor } from './rollout_processors.ts'
@@ -96,10 +96,11 @@ async function runCase(folder: string, update: boolean, io: Io): Promise<string[
   }
   const wrong = differences(JSON.parse(await readFile(path, 'utf8')), transitions, 'transitions')
   if (wrong.length === 0) return []
+  const lines = wrong.map(({ path, before, after }) => `${path}: expected ${shown(before)}, got ${shown(after)}`)
   const reasons = rollouts.flatMap(({ rejects }) =>
     rejects.map(({ span_id, reason, detail }) => `call ${span_id} was rejected: ${reason}: ${detail}`),
   )
-  return [...wrong, ...reasons, ...rejected]
+  return [...lines, ...reasons, ...rejected]
 }
 
 async function planOf(folder: string, io: Io): Promise<{ plan?: Plan | undefined; problems: string[] }> {
