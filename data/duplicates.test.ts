@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 
-import { read } from '../test/read.ts'
+import { logs, read } from '../test/read.ts'
 import { chat, spanIdOf, traces, type SpanSpec } from '../test/spans.ts'
 
 /** Each instrumentation has a scope of its own. */
@@ -102,4 +102,11 @@ describe('the merged call', () => {
     )
     expect(calls).toMatchObject([{ scope: 'tokens', prompt: [{ role: 'user' }], flags: ['historyIncomplete'] }])
   })
+})
+
+test('calls that are log records outside of any span take no call with them', () => {
+  const record = { 'event.kind': 'response.completed', model: 'gpt', output_token_count: '3' }
+  const records = logs({ event: 'codex.sse_event', attributes: record })
+  const { calls, duplicates } = read(records, traces('t', [chat('a', { at: 10, attributes: tokens(3) })]))
+  expect([calls.length, duplicates]).toEqual([2, 0])
 })

@@ -188,6 +188,14 @@ test.each(['transfer_to_billing', 'handoff_to_human', 'final_result'])('%s is no
   expect(toolsOf(asking('c', 10, [{ id: 'a', name }]), ran('t', 20, { 'gen_ai.tool.name': name, 'gen_ai.tool.call.id': 'a' }))).toEqual([])
 })
 
+test('a tool whose request was not recorded is the one that a later prompt tells of', () => {
+  const asked = { id: 'a', args: { q: 1 } }
+  const later = asking('c2', 30, [], [{ id: 'a', text: 'Error: none' }], [asked])
+  expect(toolsOf(ran('t', 20, { 'gen_ai.tool.call.arguments': '{"q": 1}', 'gen_ai.tool.call.result': '' }), later)).toEqual([
+    { name: 'search', call_id: 'a', verdict: 'error: next prompt', inferred: false, by: '' },
+  ])
+})
+
 test('a tool without any call keeps its own word', () => {
   const tools = read(run(tool('t', { at: 10 }))).tools
   expect(tools).toMatchObject([{ span_id: spanIdOf('t'), verdict: { status: 'ok', evidence: 'has result' }, requested_by: '' }])
