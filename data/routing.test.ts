@@ -18,6 +18,12 @@ test.each([
   ['own ids', { 'leyden.rollout.id': 'ro', 'leyden.attempt.id': '2' }, {}, ['ro', '2']],
   ['ids on the resource', {}, { 'leyden.rollout.id': 'ro' }, ['ro', '']],
   ['the span before its resource', { 'leyden.rollout.id': 'own' }, { 'agentlightning.rollout_id': 'other' }, ['own', '']],
+  [
+    'headers that a LiteLLM proxy was sent',
+    { 'metadata.requester_custom_headers': "{'x-rollout-id': 'ro', 'x-attempt-id': 'at'}" },
+    {},
+    ['ro', 'at'],
+  ],
   ['an id that is a number', { 'leyden.rollout.id': 17 }, {}, ['17', '']],
 ])('a hint is read from %s, on bytes and on objects alike', (_what, attributes, resource, [rollout_id, attempt_id]) => {
   const batch = batchOf(attributes as Record<string, string>, resource as Record<string, string>)

@@ -82,10 +82,17 @@ function read(get: (key: string) => Attributes[string] | undefined, groupBy: Gro
   if (lightning) return routeKey(lightning, text(get('agentlightning.attempt_id')))
   const own = text(get('leyden.rollout.id'))
   if (own) return routeKey(own, text(get('leyden.attempt.id')))
+  const headers = text(get('metadata.requester_custom_headers'))
+  const sent = headers && header(headers, 'rollout-id')
+  if (sent) return routeKey(sent, header(headers, 'attempt-id'))
   if (groupBy === 'trace') return ''
   const session = text(get('session.id')) || text(get('gen_ai.conversation.id'))
   return session ? routeKey(session, '') : ''
 }
+
+/** A LiteLLM proxy writes the headers of a request as Python prints a dict. `x-rollout-id` is agent-lightning's. */
+const header = (headers: string, name: string): string =>
+  new RegExp(`['"]x-(?:leyden-)?${name}['"]: ['"]([^'"]*)`, 'i').exec(headers)?.[1] ?? ''
 
 /** Ids are text, but some SDKs send numbers. */
 function text(value: Value | undefined): string {

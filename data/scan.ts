@@ -30,6 +30,7 @@ export const ROUTING_KEYS = [
   'gen_ai.conversation.id',
   'gen_ai.response.id',
   'event.name',
+  'metadata.requester_custom_headers',
 ] as const
 
 /** Items in one request. Far above any exporter's batch; it bounds what a body of empty items costs. */
