@@ -5,7 +5,7 @@ import { chains } from './chains.ts'
 import { unfit } from './completeness.ts'
 import { globs } from './glob.ts'
 import { place } from './place.ts'
-import { outcome, type StepReward } from './rewards.ts'
+import { AS_GIVEN, outcome, type RewardOptions, type StepReward } from './rewards.ts'
 import type { Call, Reject, Rollout, Transition } from './rollout.ts'
 import type { SpanTree } from './tree.ts'
 
@@ -24,10 +24,11 @@ export interface Selection {
   readonly rejects: readonly Reject[]
   /** Reward of the whole rollout, now that its policies are known: what other models did after it takes nothing from it. */
   readonly outcome: number | null
+  readonly reward_options: RewardOptions
 }
 
 /** Every call becomes one transition or one reject. The first policy that takes a call has it. */
-export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[]): Selection {
+export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[], reward_options: RewardOptions = AS_GIVEN): Selection {
   const takers = policies.map((policy) => ({ name: policy.name, takes: taker(policy) }))
   const taken: Call[] = []
   const picked: { call: Call; policy: string }[] = []
@@ -40,7 +41,7 @@ export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[])
     else picked.push({ call, policy })
   }
 
-  const rewards = outcome(rollout.rewards, taken, rollout.tree)
+  const rewards = outcome(rollout.rewards, taken, rollout.tree, reward_options)
   const given = stepRewards(
     rollout.tree,
     taken,
@@ -71,7 +72,7 @@ export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[])
       flags: call.flags,
     }
   })
-  return { transitions, rejects, outcome: rewards.outcome }
+  return { transitions, rejects, outcome: rewards.outcome, reward_options }
 }
 
 const JUDGED = { reason: 'judged', detail: 'the call belongs to a judge, an evaluator or a reward' }

@@ -41,7 +41,19 @@ export function readRewards(run: Run, dialects: readonly Dialect[]): Reward[] {
   }
   run.spans.forEach(read)
   for (const record of run.logs) read(record, run.nodeOf(record.trace_id, record.span_id))
-  return rewards.sort((a, b) => compare(a.end_time, b.end_time))
+  return sentOnce(rewards.sort((a, b) => compare(a.end_time, b.end_time)))
+}
+
+/** What was sent again after a lost answer is what was sent first. */
+function sentOnce(inOrder: readonly Reward[]): Reward[] {
+  const last = new Map<string, string>()
+  return inOrder.filter(({ id, dimensions, target }) => {
+    if (id === undefined) return true
+    const said = JSON.stringify([dimensions, target])
+    if (last.get(id) === said) return false
+    last.set(id, said)
+    return true
+  })
 }
 
 function tryRewards(item: Item, dialect: Dialect, problems: Problem[]): readonly RewardReading[] {

@@ -4,12 +4,12 @@ import { describe, expect, test } from 'vitest'
 
 import { logs, read, run } from '../test/read.ts'
 import { chat, reward, spanIdOf, traces, type SpanSpec } from '../test/spans.ts'
-import { outcome } from './rewards.ts'
+import { AS_GIVEN, outcome, type RewardOptions } from './rewards.ts'
 
 /** The outcome, and each step reward by the name of its call. */
-function scored(documents: object[], primary?: string) {
+function scored(documents: object[], options: Partial<RewardOptions> = {}) {
   const { rewards, calls, tree, problems } = read(...documents)
-  const result = outcome(rewards, calls, tree, primary)
+  const result = outcome(rewards, calls, tree, { ...AS_GIVEN, ...options })
   const steps = Object.fromEntries(
     [...result.steps].map(([id, step]) => [Buffer.from(id, 'hex').toString().replaceAll('\0', ''), step.intermediate]),
   )
@@ -162,8 +162,60 @@ describe('which dimension counts', () => {
 
   test('the configured one of several; without it that is reported, not guessed', () => {
     const documents = [run(chat('c')), judged('correct', 1, 'root'), judged('polite', 0.5, 'root')]
-    expect(scored(documents, 'polite')).toMatchObject({ outcome: 0.5, parts: { correct: 1 }, problems: [] })
+    expect(scored(documents, { primary: 'polite' })).toMatchObject({ outcome: 0.5, parts: { correct: 1 }, problems: [] })
     expect(scored(documents)).toMatchObject({ outcome: null, parts: { correct: 1, polite: 0.5 }, problems: ['reward_ambiguous'] })
+  })
+})
+
+describe('said again, a reward replaces what was said before', () => {
+  const say = (id: string, value: number, more: Record<string, string | number | boolean> = {}, at = 2_000) =>
+    logs({
+      at,
+      span: 'root',
+      event: 'gen_ai.evaluation.result',
+      attributes: {
+        'gen_ai.evaluation.name': 'correct',
+        'gen_ai.evaluation.score.value': value,
+        'leyden.score.id': id,
+        'leyden.score.source': 'environment',
+        ...more,
+      },
+    })
+  const call = run(chat('c'))
+
+  test('of one name by one kind of source: ten times, and the last counts', () => {
+    const ten = Array.from({ length: 10 }, (_, i) => say(`s${i}`, i / 10, {}, 2_000 + i))
+    expect(scored([call, ...ten])).toMatchObject({ outcome: 0.9, parts: {}, problems: [] })
+  })
+
+  test('under its id, also about something else', () => {
+    const elsewhere = say('same', 0.5, { 'gen_ai.evaluation.name': 'polite' }, 2_100)
+    expect(scored([call, say('same', 1), elsewhere])).toMatchObject({ outcome: 0.5, parts: {} })
+  })
+
+  test('two at the same time: one of them counts, and always the same', () => {
+    const both = [say('a', 0.25), say('b', 0.75)]
+    expect(scored([call, ...both]).outcome).toBe(scored([call, ...both]).outcome)
+  })
+
+  test('what is verified stands, whatever is said later', () => {
+    const verified = say('a', 0.5, { 'leyden.score.override': true, 'leyden.score.source': 'human' })
+    expect(scored([call, verified, say('b', 1, {}, 2_500)])).toMatchObject({ outcome: 0.5 })
+  })
+
+  test('what a person says stands where that is configured', () => {
+    const documents = [call, say('a', 0, { 'leyden.score.source': 'human' }), say('b', 1, {}, 2_500)]
+    expect(scored(documents).outcome).toBe(1)
+    expect(scored(documents, { human: 'override' }).outcome).toBe(0)
+  })
+
+  test('weights make a sum of the names that were given; others are parts', () => {
+    const documents = [call, say('a', 1), say('b', 0.5, { 'gen_ai.evaluation.name': 'polite' }, 2_100)]
+    expect(scored(documents, { weights: { correct: 1, polite: 0.2, brief: 5 } })).toMatchObject({
+      outcome: 1.1,
+      parts: { correct: 1, polite: 0.5 },
+    })
+    expect(scored(documents, { weights: { brief: 5 } })).toMatchObject({ outcome: null })
   })
 })
 

@@ -8,8 +8,11 @@
 // 3. The last one of the whole is the outcome, and null when its value was refused (NaN, text). Last is by sequence
 //    id where all carry one, else by time.
 // 4. Any other reward is a step reward: of the call it names, of the last call in the span it names, or, naming
-//    nothing, of the call that led to it (causality.ts). Several on one call add up. An earlier reward that names the
-//    whole is replaced by the later one.
+//    nothing, of the call that led to it (causality.ts). Several on one call add up.
+// 5. Said again, a reward replaces what was said before: under the same id, or of the same named target under the same
+//    names and by the same kind of source. What names nothing is never said again: each stands for its own moment.
+// 6. A verified reward of the whole (`override`) is the outcome, whatever came after it; so is a person's, where the
+//    configuration says so. With weights, the outcome is the weighted sum of the latest value of each name.
 
 import { causalityOf, lastBefore } from './causality.ts'
 import { parentsFirst } from './lineage.ts'
@@ -31,16 +34,27 @@ export interface Outcome {
   readonly problems: readonly Problem[]
 }
 
+export interface RewardOptions {
+  /** Name of the dimension that counts where no carrier says so. */
+  readonly primary: string | null
+  /** By name; where there are any, the outcome is the weighted sum. */
+  readonly weights: Readonly<Record<string, number>>
+  /** Whether what a person says of the whole stands, whatever others say. */
+  readonly human: 'as_any' | 'override'
+}
+
+export const AS_GIVEN: RewardOptions = { primary: null, weights: {}, human: 'as_any' }
+
 /**
  * @param calls those that a policy answered, or all of the rollout's: judged ones never count
- * @param primary name of the dimension that counts where no carrier says so
  */
-export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, primary?: string): Outcome {
+export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, options = AS_GIVEN): Outcome {
   if (rewards.length === 0) return { outcome: null, parts: {}, steps: new Map(), problems: [] }
   const problems: Problem[] = []
   const policyCalls = calls.filter(({ judged }) => !judged)
   const clock = clockOf(rewards, policyCalls, tree)
-  const known = rewards.filter((reward) => isKnown(reward, problems)).sort((a, b) => clock.given(a) - clock.given(b))
+  const inOrder = rewards.filter((reward) => isKnown(reward, problems)).sort((a, b) => clock.given(a) - clock.given(b))
+  const known = latestVersions(inOrder)
   const below = callsBelow(policyCalls, tree, clock)
   const lastEnd = policyCalls.reduce((last, call) => Math.max(last, clock.ended(call)), -Infinity)
   const isWhole = (reward: Reward) =>
@@ -49,25 +63,28 @@ export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree
       : reward.target_node === undefined || below.count[reward.target_node] === below.total
 
   const whole = known.filter(isWhole)
-  const dimension = dimensionOf(known, whole, primary)
-  const final = whole.findLast((reward) => valueOf(reward, dimension(reward)) !== undefined)
-  if (!final && whole.length > 0) {
+  const dimension = dimensionOf(known, whole, options.primary ?? undefined)
+  const final = finalOf(whole, dimension, options)
+  const total = final?.stands ? undefined : weightedSum(whole, options.weights)
+  if (!final && total === undefined && whole.length > 0) {
     const names = [...namesOf(whole)].join(', ')
     problems.push({ reason: 'reward_ambiguous', span_id: whole[0]!.span_id, detail: `nothing says that ${names} is the primary reward` })
   }
 
-  const stepped = known.filter((reward) => (isWhole(reward) ? final && reward !== final && reward.target === undefined : true))
+  const stepped = known.filter((reward) => (isWhole(reward) ? final && reward !== final.reward && reward.target === undefined : true))
   const owners = ownersOf(stepped, policyCalls, tree, clock, below)
-  const stepDimension = final ? dimension : dimensionOf(known, stepped, primary)
+  const stepDimension = final ? dimension : dimensionOf(known, stepped, options.primary ?? undefined)
   for (const reward of stepped) {
     if (owners.has(reward)) continue
     problems.push({ reason: 'reward_without_call', span_id: reward.span_id, detail: 'no policy call ended before it, and it names none' })
   }
   return {
-    outcome: final ? (valueOf(final, dimension(final)) ?? null) : null,
+    outcome: total === undefined ? (final?.value ?? null) : total,
     parts: Object.assign(
       {},
-      ...whole.filter((reward) => !owners.has(reward)).map((reward) => partsOf(reward, dimension(reward))),
+      ...whole
+        .filter((reward) => !owners.has(reward))
+        .map((reward) => partsOf(reward, total === undefined ? dimension(reward) : undefined)),
     ) as Record<string, number>,
     steps: addUp(stepped, owners, stepDimension),
     problems,
@@ -80,6 +97,52 @@ function isKnown({ target, target_node, span_id }: Reward, problems: Problem[]):
   if (!named || target_node !== undefined) return true
   problems.push({ reason: 'reward_target_unknown', span_id, detail: `it is about ${named}, which is not in this rollout` })
   return false
+}
+
+/** Each in its latest version, in order. */
+function latestVersions(inOrder: readonly Reward[]): Reward[] {
+  const latest = new Map<string, Reward>()
+  for (const reward of inOrder) for (const key of versionKeys(reward)) latest.set(key, reward)
+  return inOrder.filter((reward) => versionKeys(reward).every((key) => latest.get(key) === reward))
+}
+
+function versionKeys({ id, target, target_node, source, dimensions }: Reward): string[] {
+  const keys = id === undefined ? [] : [`id ${id}`]
+  if (target) keys.push(JSON.stringify([target_node ?? '', source, dimensions.map(({ name }) => name)]))
+  return keys
+}
+
+interface Final {
+  readonly reward: Reward
+  readonly value: number | null
+  /** It is verified: nothing is weighed against it. */
+  readonly stands: boolean
+}
+
+function finalOf(whole: readonly Reward[], dimension: DimensionOf, { human }: RewardOptions): Final | undefined {
+  const verified = whole.findLast(
+    (reward) => (reward.override || (human === 'override' && reward.source === 'human')) && mainValue(reward, dimension) !== null,
+  )
+  if (verified) return { reward: verified, value: mainValue(verified, dimension), stands: true }
+  const reward = whole.findLast((one) => valueOf(one, dimension(one)) !== undefined)
+  return reward && { reward, value: valueOf(reward, dimension(reward)) ?? null, stands: false }
+}
+
+/** Of the dimension that counts, else of the only one. */
+function mainValue(reward: Reward, dimension: DimensionOf): number | null {
+  const only = reward.dimensions.length === 1 ? reward.dimensions[0]!.value : undefined
+  return valueOf(reward, dimension(reward)) ?? only ?? null
+}
+
+/** Undefined without weights. Names that nobody gave a value are left out; null where that is all of them. */
+function weightedSum(whole: readonly Reward[], weights: RewardOptions['weights']): number | null | undefined {
+  const named = Object.entries(weights)
+  if (named.length === 0) return undefined
+  const shares = named.flatMap(([name, weight]) => {
+    const reward = whole.findLast((one) => typeof valueOf(one, name) === 'number')
+    return reward ? [weight * valueOf(reward, name)!] : []
+  })
+  return shares.length === 0 ? null : shares.reduce((sum, share) => sum + share, 0)
 }
 
 interface Clock {

@@ -2,6 +2,7 @@
 // Field names are column names.
 
 import type { AgentReading, CallReading, RewardReading, ToolReading } from './dialect.ts'
+import type { RewardOptions } from './rewards.ts'
 import type { SpanTree } from './tree.ts'
 
 export type Status = 'succeeded' | 'failed' | 'cancelled' | 'timeout' | 'limit' | ''
@@ -41,6 +42,8 @@ export interface Rollout {
   readonly problems: readonly Problem[]
 
   readonly air_mode: '' | 'potential' | 'bonus' | 'off'
+  /** How its rewards make an outcome: set by `policy_calls`, for when more of them come. */
+  readonly reward_options?: RewardOptions
   /** Set by `air`, as a share of the reward range: the most that the potential promises, or the cap of the bonus. */
   readonly air_weight?: number
   /** How group advantages are to be made; null until credit_assignment saw the rollout. */

@@ -3,7 +3,7 @@
 import { selectPolicyCalls } from '../data/policy_calls.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { processor } from '../pipeline/component.ts'
-import { group, list, text } from '../pipeline/schema.ts'
+import { group, list, map, number, oneOf, text } from '../pipeline/schema.ts'
 
 const patterns = (doc: string) => list(text('A glob.'), doc, { default: [] })
 
@@ -28,11 +28,28 @@ export default processor({
       'Tried in order; the first that takes a call has it, and one name may stand more than once. Calls of judges, evaluators and rewards are never taken.',
       { default: [{ name: 'default' }] },
     ),
+    rewards: group(
+      {
+        primary: text('Name of the reward that counts where its giver does not say so and there are several.', { default: null }),
+        weights: map(
+          number('Its weight.'),
+          'By name of reward: the outcome is then the weighted sum of the latest value of each. Names that nobody gave are left out.',
+          { default: {} },
+        ),
+        human: oneOf(
+          ['as_any', 'override'],
+          'Whether what a person says of the whole rollout counts as any reward, or stands whatever others say.',
+          { default: 'as_any' },
+        ),
+      },
+      'How the rewards of a rollout make its outcome. A score with `override: true` always stands.',
+      { default: {} },
+    ),
   },
-  create({ policies }, { count }) {
+  create({ policies, rewards }, { count }) {
     return {
       process(rollout: Rollout): Rollout {
-        const selected = selectPolicyCalls(rollout, policies)
+        const selected = selectPolicyCalls(rollout, policies, rewards)
         for (const { reason } of selected.rejects) count('leyden_rejected_calls', 1, { reason })
         return { ...rollout, ...selected }
       },

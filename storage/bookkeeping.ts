@@ -8,10 +8,13 @@ import type { Member, Storage, Uncovered } from './storage.ts'
 const TOGETHER = 1_000
 
 interface Bookkeeping extends Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'> {
-  /** Those of the rewards that the ledger holds. */
+  /** What the ledger holds of these rewards, as versionOf has it. */
   storedRewards(rewardIds: readonly string[]): Promise<string[]>
 }
 type RolloutId = { readonly rollout_id: string; readonly attempt_id: string }
+
+/** A reward may be said again under its id: then it is another version. */
+export const versionOf = ({ reward_id, given_at }: { reward_id: string; given_at: number }): string => `${reward_id} ${given_at}`
 
 export function bookkeeping(client: ClickHouseClient): Bookkeeping {
   async function select<T>(query: string, query_params: Record<string, unknown> = {}): Promise<T[]> {
@@ -67,11 +70,13 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
 
   const storedRewards: Bookkeeping['storedRewards'] = async (rewardIds) => {
     const rows = await inChunks(rewardIds, (some) =>
-      select<{ reward_id: string }>("SELECT DISTINCT reward_id FROM rewards WHERE tenant = '' AND reward_id IN {ids:Array(String)}", {
-        ids: some,
-      }),
+      select<{ reward_id: string; given_at: number }>(
+        `SELECT DISTINCT reward_id, toUnixTimestamp64Milli(given_at) AS given_at FROM rewards WHERE tenant = '' AND reward_id IN {ids:Array(String)}
+         SETTINGS output_format_json_quote_64bit_integers = 0`,
+        { ids: some },
+      ),
     )
-    return rows.map(({ reward_id }) => reward_id)
+    return rows.map(versionOf)
   }
 
   // A span belongs where its hint says, else where its trace's member row says, else to a rollout of

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { availability } from './availability.ts'
-import { bookkeeping } from './bookkeeping.ts'
+import { bookkeeping, versionOf } from './bookkeeping.ts'
 import { connect, type ConnectionOptions } from './connection.ts'
 import { creditJob } from './credit_job.ts'
 import { spanInserter } from './insert_spans.ts'
@@ -160,7 +160,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
       insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived)),
       insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived)),
       insertRows('rewards', REWARD_COLUMNS, rollouts, (rows, rollout) => {
-        for (const reward of rollout.rewards) if (!known.has(reward.reward_id)) putReward(rows, rollout, reward, arrived)
+        for (const reward of rollout.rewards) if (!known.has(versionOf(reward))) putReward(rows, rollout, reward, arrived)
       }),
       insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, (rows, rollout) => {
         for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
