@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { spanBatch } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf } from '../test/spans.ts'
 import { stopEmbedded, testStorage, type TestStorage } from '../test/storage.ts'
+import { spanInserter } from './insert_spans.ts'
 import { Unavailable } from './storage.ts'
 
 let storage: TestStorage
@@ -47,6 +48,22 @@ test('a span larger than a flush is stored', async () => {
   await storage.insertSpans([spanBatch([{ id: 'huge', attributes: { huge: 'y'.repeat(20_000_000) } }])], [])
   const [item] = await storage.readItems([traceIdOf('trace')])
   expect((item!.attributes.huge as string).length).toBe(20_000_000)
+})
+
+test('an insert of several flushes ends when the last of them has, whichever failed before', async () => {
+  let free = () => {}
+  const second = new Promise<void>((resolve) => (free = resolve))
+  const results = [() => Promise.reject(new Error('away')), () => second]
+  const { insert } = spanInserter(() => results.shift()!(), { sort: (_parts, _at, error) => Promise.reject(error as Error) })
+  let settled = false
+  const spans = Array.from({ length: 10_001 }, (_, i) => ({ id: `f${i}` }))
+  const inserted = insert([spanBatch(spans)], []).finally(() => (settled = true))
+  inserted.catch(() => {})
+  await expect.poll(() => results.length).toBe(0)
+  await new Promise(setImmediate)
+  expect(settled).toBe(false)
+  free()
+  await expect(inserted).rejects.toThrow('away')
 })
 
 test('an empty request is stored at once', async () => {

@@ -17,7 +17,7 @@ const BUFFER_BYTES = FLUSH_BYTES + 1_000_000
 const KEEP_BYTES = 2 * BUFFER_BYTES
 
 export interface SpanInserter {
-  /** Resolves when the rows of all these items are stored, or put aside as refused. */
+  /** Resolves when the rows of all these items are stored, or put aside as refused. The batches are not read once it has settled. */
   insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void>
   /** Sends what waits, and resolves when nothing is on its way. */
   close(): Promise<void>
@@ -52,7 +52,10 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
         if (flush.rows.length >= FLUSH_BYTES || flush.rows.count >= FLUSH_ROWS) send(flush)
       }
     }
-    await Promise.all([...flushes].map(({ stored }) => stored))
+    // One that fails does not end it: what the others are made of may be read again as long as they are under way.
+    for (const result of await Promise.allSettled([...flushes].map(({ stored }) => stored))) {
+      if (result.status === 'rejected') throw result.reason
+    }
   }
 
   function note({ parts }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, i: number): void {
