@@ -20,7 +20,7 @@ export interface SpanBatch {
   readonly scopes: readonly Envelope[]
 }
 
-/** A Resource or an InstrumentationScope: its own OTLP bytes, and what they say. */
+/** A Resource or an InstrumentationScope: its own OTLP bytes, which may be a part of `body`, and what they say, which never is. */
 export interface Envelope {
   readonly bytes: Buffer
   readonly name: string
@@ -28,6 +28,12 @@ export interface Envelope {
   /** Of the enclosing ResourceSpans or ScopeSpans; '' where it says none. */
   readonly schema_url: string
   readonly attributes: Attributes
+}
+
+/** The same in memory of its own: what a receiver passes on may be read until it is taken or refused, and not a moment longer. */
+export function detached(batch: SpanBatch): SpanBatch {
+  const own = (envelope: Envelope) => ({ ...envelope, bytes: Buffer.from(envelope.bytes) })
+  return { ...batch, body: Buffer.from(batch.body), resources: batch.resources.map(own), scopes: batch.scopes.map(own) }
 }
 
 /** What each of an item's integers means. Offsets point into `body`; 0 is "absent" for all but counts. */

@@ -17,7 +17,8 @@ export type Item<S extends Signal = Signal> = Items[S]
 
 /**
  * Passes items on. Resolves when everything downstream has taken them for good; rejects with
- * Permanent when the same items would fail again, with any other error when a retry may help.
+ * Permanent when the same items would fail again, with any other error when a retry may help. Batches may be read until
+ * then; who keeps one longer keeps a copy (`detached`), for a receiver uses its memory again.
  */
 export type Consumer<S extends Signal = Signal> = (items: readonly Item<S>[]) => Promise<void>
 
@@ -44,7 +45,7 @@ export interface Processor {
 
 export interface Exporter {
   start?(): Promise<void>
-  /** Resolves when the items are durable. Throw Permanent to skip retries. `abort` fires when the option `timeout` has passed. */
+  /** Resolves when the items are durable. Throw Permanent to skip retries. `abort` fires when the option `timeout` has passed: end then, for you are waited for. */
   export(items: readonly any[], signal: Signal, abort: AbortSignal): Promise<void>
   shutdown?(): Promise<void>
 }

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
 
+import { toJson } from '../data/otlp_json.ts'
+import { readItem } from '../data/scan.ts'
+import type { SpanBatch } from '../data/span_batch.ts'
 import { rollout, spanBatch, testContext } from '../test/conformance.ts'
 import { Permanent, Refused, type Item, type Signal } from './component.ts'
 import { createSender } from './queue.ts'
@@ -103,6 +106,20 @@ test('an attempt that outlasts the timeout is told to stop and counts as failed'
   expect(aborted).toHaveLength(1)
 })
 
+test('an attempt that outlasts the timeout is waited for: until it ends, it reads what it was given', async () => {
+  const { outcome, free } = held()
+  const { send } = setUp({ timeout: '1ms', retry_on_failure: { enabled: false } }, async (_, abort) => {
+    await outcome()
+    abort.throwIfAborted()
+  })
+  let settled = false
+  const sent = send(one()).finally(() => (settled = true))
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(settled).toBe(false)
+  free()
+  await expect(sent).rejects.toThrow('timed out after 1 ms')
+})
+
 test('an exporter without these options is called directly, and its failures are passed on as they are', async () => {
   const { send, tries, context } = setUp(undefined, failing(1))
   await expect(send(one())).rejects.toThrow(/^away$/)
@@ -163,6 +180,24 @@ test('without wait_for_result the sender goes on at once, and a failure is count
   await drain()
   expect(context.counts).toEqual({ exporter_send_failed_spans: 1 })
   expect(context.lines.map((line) => line.text)).toEqual(['error Exporting failed. Dropping data.'])
+})
+
+test('what is not waited for is kept in memory of its own', async () => {
+  const { outcome, free } = held()
+  const { send, drain, tries } = setUp({ sending_queue: { wait_for_result: false } }, outcome)
+  const batch = spanBatch([{ id: 'a', name: 'kept' }])
+  await send([batch])
+  const bytes = [batch.body, ...batch.resources.map((resource) => resource.bytes), ...batch.scopes.map((scope) => scope.bytes)]
+  for (const part of bytes) part.fill(0xee)
+  free()
+  await drain()
+  expect(readItem(tries[0]![0] as SpanBatch, 0)).toEqual(readItem(spanBatch([{ id: 'a', name: 'kept' }]), 0))
+  expect(toJson(tries[0]![0] as SpanBatch)).toEqual(toJson(spanBatch([{ id: 'a', name: 'kept' }])))
+})
+
+test('rollouts are waited for, whatever wait_for_result says', async () => {
+  const { send } = setUp({ sending_queue: { wait_for_result: false } }, failing(1, new Permanent('bad data')), 'rollouts')
+  await expect(send([rollout()])).rejects.toThrow('bad data')
 })
 
 test('a batch waits for min_size, and answers all its requests together', async () => {

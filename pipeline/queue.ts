@@ -1,7 +1,7 @@
 // What stands between a pipeline and an exporter: queue, batches, retries, timeout, and the counts of all of them.
 // One for each signal of an exporter. Batches join whole requests; a request is never cut.
 
-import type { SpanBatch } from '../data/span_batch.ts'
+import { detached, type SpanBatch } from '../data/span_batch.ts'
 import { Permanent, Refused, type Context, type Exporter, type Item, type Signal } from './component.ts'
 import type { DiskQueue } from './disk/disk_queue.ts'
 import { persistent, type Persistent } from './disk/persistent.ts'
@@ -10,7 +10,7 @@ import type { Sending } from './sending.ts'
 import { sizeOf, UNIT } from './size.ts'
 
 export interface Sender {
-  /** Resolves when the items are exported (or queued, without `wait_for_result`). */
+  /** Resolves when the items are exported (or queued, without `wait_for_result`). The sender's own are not read after that. */
   send(items: readonly Item[]): Promise<void>
   /** Takes no more; resolves when everything taken was exported or given up. `stopping` must have fired. */
   drain(): Promise<void>
@@ -69,9 +69,10 @@ export function createSender(
     if (draining) throw new Refused('the exporter is shutting down')
     await takeRoom(items)
     if (stored) return store(items, stored)
-    const sent = enqueue(items).finally(() => giveRoom(items))
-    if (queue?.wait_for_result === false) sent.catch(() => {})
-    else await sent
+    const waits = signal === 'rollouts' || queue?.wait_for_result !== false
+    const sent = enqueue(waits ? items : (items as readonly SpanBatch[]).map(detached)).finally(() => giveRoom(items))
+    if (waits) await sent
+    else sent.catch(() => {})
   }
 
   async function store(items: readonly Item[], { put }: Persistent): Promise<void> {

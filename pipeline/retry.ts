@@ -42,20 +42,17 @@ export async function retry(
   }
 }
 
-/** Gives one try at most so many milliseconds (0: no limit). One that does not heed its signal goes on unheard. */
+/**
+ * Gives one try so many milliseconds (0: no limit), then tells it to stop. Settles when the try has: until then it may read what it
+ * was given, and another one would do its work twice.
+ */
 export async function within(ms: number, attempt: (abort: AbortSignal) => Promise<void>): Promise<void> {
   const abort = new AbortController()
-  if (ms === 0) return attempt(abort.signal)
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const late = new Error(`timed out after ${ms} ms`)
-      abort.abort(late)
-      reject(late)
-    }, ms)
-  })
+  const timer = ms === 0 ? undefined : setTimeout(() => abort.abort(new Error(`timed out after ${ms} ms`)), ms)
   try {
-    await Promise.race([attempt(abort.signal), timeout])
+    await attempt(abort.signal)
+  } catch (error) {
+    throw abort.signal.aborted ? abort.signal.reason : error
   } finally {
     clearTimeout(timer)
   }

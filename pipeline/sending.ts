@@ -33,9 +33,11 @@ const sending_queue = group(
     num_consumers: number('Requests (or batches) that are sent at the same time.', { default: 10, integer: true }),
     queue_size: number('How much may be queued or under way, counted by `sizer`.', { default: 1000, integer: true }),
     sizer: oneOf(['requests', 'items', 'bytes'], 'What `queue_size` counts.', { default: 'requests' }),
-    wait_for_result: flag('Whether the sender waits until its request is exported. When false, a crash loses what is queued in memory.', {
-      default: true,
-    }),
+    wait_for_result: flag(
+      'Whether the sender waits until its request is exported. When false, a crash loses what is queued in memory. Rollouts are always ' +
+        'waited for, since they count as finished only when they are exported.',
+      { default: true },
+    ),
     block_on_overflow: flag('Whether a full queue makes the sender wait, instead of refusing.', { default: false }),
     storage: extensionId(
       'storage',

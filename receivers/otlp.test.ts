@@ -13,7 +13,7 @@ import { afterEach, expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
 import { readItem } from '../data/scan.ts'
-import type { SpanBatch } from '../data/span_batch.ts'
+import { detached, type SpanBatch } from '../data/span_batch.ts'
 import { Refused, type Outputs, type Receiver } from '../pipeline/component.ts'
 import { conforms, configure, problems, testContext, type TestContext } from '../test/conformance.ts'
 import otlp from './otlp.ts'
@@ -40,7 +40,7 @@ async function start({ protocols = {}, next }: { protocols?: Record<string, obje
   const receiver = configure(otlp, { protocols: onFreePorts }, context)
   running.push(receiver)
   const batches: SpanBatch[] = []
-  const keep = async (items: readonly SpanBatch[]) => void batches.push(...items)
+  const keep = async (items: readonly SpanBatch[]) => void batches.push(...items.map(detached))
   await receiver.start(next ?? { traces: keep, logs: keep })
   const endpoint = (server: string) => String(context.lines.find(({ text }) => text === `info Starting ${server} server`)!.fields!.endpoint)
   return { receiver, context, batches, grpc: endpoint('GRPC'), http: endpoint('HTTP') }

@@ -8,7 +8,7 @@ import http2 from 'node:http2'
 import { afterAll, describe, expect, test } from 'vitest'
 
 import { toJson } from '../data/otlp_json.ts'
-import { spanId, traceId, type SpanBatch } from '../data/span_batch.ts'
+import { detached, spanId, traceId, type SpanBatch } from '../data/span_batch.ts'
 import bearer_token_auth from '../extensions/bearer_token_auth.ts'
 import { Permanent, Refused, type Component, type Receiver } from '../pipeline/component.ts'
 import otlp from '../receivers/otlp.ts'
@@ -65,7 +65,7 @@ async function start({ http: overHttp = {}, grpc: overGrpc = {}, extensions = {}
     if (fail?.fail === 'retryable') throw new Error('the store is away')
     if (fail?.fail === 'permanent') throw new Permanent('never')
     if (fail?.fail === 'throttle') throw new Refused('too much', fail.retry_after_seconds! * 1_000)
-    batches.push(...items)
+    batches.push(...items.map(detached))
   }
   await receiver.start({ traces: next, logs: next })
   const port = (server: string) =>

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { Metadata, Server, ServerCredentials, type handleUnaryCall } from '@grpc/grpc-js'
 import { onTestFinished } from 'vitest'
 
-import type { SpanBatch } from '../data/span_batch.ts'
+import { detached, type SpanBatch } from '../data/span_batch.ts'
 import type { Component, Signal } from '../pipeline/component.ts'
 import { createSender } from '../pipeline/queue.ts'
 import type { Sending } from '../pipeline/sending.ts'
@@ -25,7 +25,7 @@ export async function leydenPeer(take?: (items: readonly SpanBatch[]) => Promise
   const context = testContext({ id: 'otlp', kind: 'receiver' })
   const receiver = configure(otlp, { protocols: { grpc: { endpoint: 'localhost:0' }, http: { endpoint: 'localhost:0' } } }, context)
   const batches: SpanBatch[] = []
-  const keep = async (items: readonly SpanBatch[]) => void batches.push(...items)
+  const keep = async (items: readonly SpanBatch[]) => void batches.push(...items.map(detached))
   await receiver.start({ traces: take ?? keep, logs: take ?? keep })
   onTestFinished(() => receiver.shutdown!())
   const endpoint = (server: string) => String(context.lines.find(({ text }) => text === `info Starting ${server} server`)!.fields!.endpoint)

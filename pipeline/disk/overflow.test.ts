@@ -83,6 +83,16 @@ test('whoever takes too long is not waited for', async () => {
   await stop()
 })
 
+test('whoever is not waited for reads memory of its own', async () => {
+  let free = () => {}
+  const { consume, stop, taken } = await opened(() => new Promise<void>((resolve) => (free = resolve)))
+  const [batch] = span('a')
+  await consume([batch!])
+  batch!.body.fill(0xee)
+  await expect.poll(() => (free(), taken)).toEqual(['a', 'a'])
+  await stop()
+})
+
 test('a full disk refuses', async () => {
   const { consume, stop } = await opened(away, { full: true })
   await expect(consume(span('a'))).rejects.toThrow(new Refused('the queue on disk is full'))

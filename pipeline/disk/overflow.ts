@@ -1,9 +1,9 @@
 // Where requests go while nobody can take them: to disk, which is where they are acknowledged then, and on, in order, once they can
 // be taken. Nothing overtakes what waits.
 
-import type { SpanBatch } from '../../data/span_batch.ts'
+import { detached, type SpanBatch } from '../../data/span_batch.ts'
 import { Permanent, type Context } from '../component.ts'
-import { messageOf, within } from '../retry.ts'
+import { messageOf } from '../retry.ts'
 import type { DiskQueue } from './disk_queue.ts'
 import { persistent } from './persistent.ts'
 
@@ -36,11 +36,24 @@ export function overflow(disk: DiskQueue, take: Take, context: Context, patience
   async function consume(batches: readonly SpanBatch[]): Promise<void> {
     if (disk.size.requests > 0) return put(batches)
     try {
-      await within(patience, () => take(batches))
+      // A copy, for whoever is not waited for goes on reading it.
+      await inTime(take(batches.map(detached)))
     } catch (error) {
       if (error instanceof Permanent) throw error
       if (disk.size.requests === 0) context.log.warn('Requests go to disk until they can be taken', { error: messageOf(error) })
       await put(batches)
+    }
+  }
+
+  async function inTime(taken: Promise<void>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`timed out after ${patience} ms`)), patience)
+    })
+    try {
+      await Promise.race([taken, late])
+    } finally {
+      clearTimeout(timer)
     }
   }
 
