@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type AddressInfo } from 'node:net'
 
 import { expect, test } from 'vitest'
 
@@ -126,6 +127,30 @@ test('a server that does not answer, or hangs up, is asked again', async () => {
   const { send } = await sendingBy(otlpHttp, { endpoint: url, timeout: '100ms' })
   await send([spanBatch()])
   expect(times).toBe(3)
+})
+
+test('a server that answers before it has read the request is sent no more of it', async () => {
+  const received: Buffer[] = []
+  let readOn = () => {}
+  const closed = new Promise<void>((resolve) => {
+    const server = createServer((socket) => {
+      socket.once('data', () => {
+        socket.pause().write('HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n')
+        readOn = () => socket.on('data', (chunk: Buffer) => received.push(chunk)).resume()
+      })
+      socket.on('error', () => {}).on('close', () => resolve(void server.close()))
+    })
+    server.listen(0, '127.0.0.1', async () => {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const { send } = await sendingBy(otlpHttp, { endpoint: url, compression: 'none' })
+      const batch = spanBatch([{ id: 'a', attributes: { big: 'x'.repeat(20_000_000) } }])
+      await expect(send([batch])).rejects.toThrow(Permanent)
+      batch.body.fill(0xee)
+      readOn()
+    })
+  })
+  await closed
+  expect(received.some((chunk) => chunk.includes(0xee))).toBe(false)
 })
 
 test('a server that is not there refuses, and the health says why', async () => {

@@ -54,15 +54,21 @@ export default exporter({
     const plainAgent = new HttpAgent({ keepAlive: true })
     let tlsAgent: HttpsAgent | undefined
 
-    /** Resolves with the answer, whatever its status. */
-    function post(url: URL, body: Buffer, signal: AbortSignal): Promise<IncomingMessage> {
+    /** Resolves with the answer, whatever its status, and its body. */
+    function post(url: URL, body: Buffer, signal: AbortSignal): Promise<{ answer: IncomingMessage; bytes: Buffer }> {
       return new Promise((resolve, reject) => {
         const options = { method: 'POST', headers: { ...fixed, 'content-length': body.length }, signal }
         const sent =
           url.protocol === 'https:'
             ? httpsRequest(url, { ...options, agent: tlsAgent! })
             : httpRequest(url, { ...options, agent: plainAgent })
-        sent.on('response', resolve).on('error', reject).end(body)
+        const reply = async (answer: IncomingMessage) => ({ answer, bytes: await read(answer) })
+        // Whoever answers early must not be sent the rest later: its memory may hold something else by then.
+        const cutOff = () => void (sent.writableFinished || sent.destroy())
+        sent
+          .on('response', (answer) => resolve(reply(answer).finally(cutOff)))
+          .on('error', reject)
+          .end(body)
       })
     }
 
@@ -74,8 +80,7 @@ export default exporter({
         const url = urls[signal]
         if (!url) throw new Permanent(`either endpoint or ${signal}_endpoint must be specified`)
         const body = merged(batches)
-        const answer = await post(url, compression === 'gzip' ? await promisify(gzip)(body) : body, abort)
-        const bytes = await read(answer)
+        const { answer, bytes } = await post(url, compression === 'gzip' ? await promisify(gzip)(body) : body, abort)
         const inProtobuf = answer.headers['content-type']?.startsWith(PROTOBUF)
         if (answer.statusCode! < 200 || answer.statusCode! > 299)
           throw failureOf(url, answer, inProtobuf ? readStatus(bytes).message : shown(bytes))
