@@ -48,12 +48,17 @@ export const recordOf = (value: Value | undefined): ValueRecord | undefined =>
     ? (value as ValueRecord)
     : undefined
 
-/** Text, or the JSON of anything else; absent stays absent. */
+/** Text, or the JSON of anything else; absent stays absent, and what is nested deeper than the stack is as good as absent. */
 export function jsonOf(value: Value | undefined): string | undefined {
   if (value === undefined || value === null) return undefined
   if (typeof value === 'string') return value
   if (value instanceof Uint8Array) return Buffer.from(value).toString()
-  return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part))
+  try {
+    return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part))
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
 }
 
 export interface Decoded {
