@@ -35,6 +35,22 @@ describe('llamaindex', () => {
     expect(callOf(['LLMChatEndEvent', answer]).toolCalls).toEqual(['look({"city":"Rome"})#c1'])
   })
 
+  test('lists as JSON below flat fields, but text that looks like JSON stays as it was said', () => {
+    const answer = {
+      'response.message.blocks': JSON.stringify([{ block_type: 'text', text: '{"a": 1}' }]),
+      'response.raw.choices': '[{"token_ids": [7]}]',
+    }
+    expect(callOf(['LLMChatEndEvent', answer])).toMatchObject({ text: '{"a": 1}', tokenIds: [0, 1] })
+  })
+
+  test('newer releases say which tool was called, as Python prints it', () => {
+    const summary = "ToolCall(tool_name='look', tool_kwargs={'city': 'Rome'}, tool_id='c1')"
+    const attributes = { 'llamaindex.step.input_event': 'ToolCall', 'llamaindex.step.input_summary': summary }
+    expect(read(run(span('FunctionTool.acall', [], { attributes }))).tools).toMatchObject([
+      { name: 'look', call_id: 'c1', arguments: '{"city":"Rome"}' },
+    ])
+  })
+
   test('a completion has a prompt and a text', () => {
     const call = callOf(['LLMCompletionStartEvent', { prompt: 'Rome is' }], ['LLMCompletionEndEvent', { 'response.text': 'big' }])
     expect(call).toMatchObject({ promptRoles: 'user', text: 'big' })
