@@ -9,6 +9,8 @@ import { groupAdvantages } from './group.ts'
 import { methods, type MethodName } from './index.ts'
 import { scheduledLambda } from './lambda.ts'
 import { potential } from './potential.ts'
+import { statusRule } from './statuses.ts'
+import { inTimeOrder } from './time_order.ts'
 
 export interface CreditOptions extends Omit<CreditSpec, 'method' | 'lambda'> {
   readonly method: MethodName | 'auto'
@@ -22,7 +24,8 @@ export function assignCredit(rollout: Rollout, { method: asked, lambda, ...optio
   const credit: CreditSpec = { ...options, method, lambda: lambda ?? scheduledLambda(oldestVersion(rollout.transitions)) }
   const { returns, air } = returnsOf(rollout, method, credit)
   const transitions = rollout.transitions.map((t, i) => ({ ...withBonus(t, air[i]!), return: returns[i]!, credit_method: method }))
-  if (rollout.group_id || rollout.task_id) return { ...rollout, credit, transitions }
+  if (rollout.group_id || rollout.task_id || !['group', 'task'].includes(options.group_by ?? 'group'))
+    return { ...rollout, credit, transitions }
   const [advantages] = groupAdvantages([{ ...rollout, excluded: false, transitions }], credit).advantages
   return { ...rollout, credit, transitions: transitions.map((t, i) => ({ ...t, advantage: advantages![i]! })) }
 }
@@ -39,7 +42,7 @@ function returnsOf(rollout: Rollout, method: MethodName, options: CreditSpec): {
   const [lowest, highest] = options.reward_range
   const weight = air_weight * (highest - lowest)
   const air = air_mode === 'bonus' ? bonus(tools, transitions.length, weight) : nothing
-  const outcome = creditedOutcome(rollout, lowest)
+  const outcome = creditedOutcome(rollout, lowest, options)
   if (outcome === null) return { returns: transitions.map(() => null), air }
 
   const causality = causalityOf(tree)
@@ -47,16 +50,14 @@ function returnsOf(rollout: Rollout, method: MethodName, options: CreditSpec): {
   const phis = air_mode === 'potential' ? potential(causality, placed, weight) : null
   const phi = phis ? calls.map((node) => phis[node]!) : nothing
   const steps = transitions.map((t) => (t.reward_intermediate ?? 0) - (t.reward_parts['air'] ?? 0))
-  return { returns: methods[method]({ causality, calls, steps, air, phi, outcome }, options), air }
+  const trajectory = { causality, calls, steps, air, phi, outcome }
+  return { returns: methods[method](options.causality === 'time' ? inTimeOrder(trajectory) : trajectory, options), air }
 }
 
-/**
- * What a rollout's end is worth: a limit that the policy ran into is the lowest reward, so that loops do not pay; of one
- * that was cancelled or timed out nothing is known.
- */
-function creditedOutcome({ status, outcome }: Rollout, lowest: number): number | null {
-  if (status === 'limit') return lowest
-  return status === 'cancelled' || status === 'timeout' ? null : outcome
+/** What a rollout's end is worth; null where nothing is known of it. */
+function creditedOutcome({ status, outcome }: Rollout, lowest: number, options: CreditSpec): number | null {
+  const rule = statusRule(status, options)
+  return rule === 'as_scored' ? outcome : rule === 'lowest' ? lowest : null
 }
 
 interface Earning {

@@ -37,6 +37,18 @@ describe.each(cases)('fixtures/rl/19: $name', ({ rollouts, expected, gamma, lamb
   })
 })
 
+describe('fixtures/rl/04, turn level', () => {
+  const { turn_level } = JSON.parse(readFileSync('test/fixtures/rl/04_gae.json', 'utf8'))
+  test.each([0, 1])('rollout %i', (r) => {
+    const rewards: number[] = turn_level.turn_rewards[r]
+    const causality = causalityOf(buildTree(rewards.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
+    const nothing = rewards.map(() => 0)
+    const trajectory = { causality, calls: [...rewards.keys()], steps: rewards, air: nothing, phi: turn_level.turn_values[r], outcome: 0 }
+    const returns = gae_turn(trajectory, { gamma: turn_level.gamma, lambda: turn_level.lambda })
+    returns.forEach((value, i) => expect(value).toBeCloseTo(turn_level.expected_returns[r][i], 9))
+  })
+})
+
 describe('fixtures/rl/12', () => {
   const { pbrs, gae_turn_with_phi } = JSON.parse(readFileSync('test/fixtures/rl/12_shaping.json', 'utf8'))
   const chain = (reward: number[], phi: number[]) => {

@@ -51,6 +51,66 @@ describe('fixtures/rl/01', () => {
   })
 })
 
+describe('fixtures/rl/01, leave one out', () => {
+  const { cases } = JSON.parse(readFileSync('test/fixtures/rl/01_outcome_advantages.json', 'utf8'))
+  test.each<any>(cases)('$name', ({ rewards, group, expected }) => {
+    for (const id of new Set<string>(group)) {
+      const own = [...rewards.keys()].filter((i) => group[i] === id)
+      const members = own.map((i) => member(String(i), [rewards[i]]))
+      const { advantages } = groupAdvantages(members, { ...spec, leave_one_out: true })
+      own.forEach((i, m) => expect(advantages.flat()[m]).toBeCloseTo(expected.rloo_singleton0[i], 9))
+    }
+  })
+})
+
+describe('fixtures/rl/03', () => {
+  const { rows, expected } = JSON.parse(readFileSync('test/fixtures/rl/03_lightningrl_levels.json', 'utf8'))
+  test.each([
+    ['transition_level_grpo', { baseline: 'transitions', normalize: 'std' }],
+    ['rollout_level_grpo', { baseline: 'rollouts', normalize: 'std' }],
+    ['rollout_level_dr_grpo', { baseline: 'rollouts' }],
+    ['rollout_level_rloo', { baseline: 'rollouts', leave_one_out: true }],
+    ['agent_wise_grpo_drmas', { baseline: 'agents', normalize: 'std' }],
+  ] as const)('%s', (name, over) => {
+    for (const task of new Set(rows.map((row: any) => row.task))) {
+      const own = [...rows.keys()].filter((i) => rows[i].task === task)
+      const rollouts = [...new Set(own.map((i) => rows[i].rollout as string))]
+      const of = rollouts.map((id) => own.filter((i) => rows[i].rollout === id))
+      const members = of.map((indices, m) => ({
+        ...member(rollouts[m]!, []),
+        transitions: indices.map((i) => ({ agent: rows[i].agent, return: rows[i].reward })),
+      }))
+      const { advantages } = groupAdvantages(members, { ...spec, ...over })
+      of.forEach((indices, m) => indices.forEach((i, t) => expect(advantages[m]![t]).toBeCloseTo(expected[name][i], 9)))
+    }
+  })
+})
+
+describe('grouped by task, one rollout a visit', () => {
+  const byTask = { ...spec, group_by: 'task', min_group: 3 }
+
+  test('a return is compared with the mean of the others', () => {
+    const credit = groupAdvantages([member('a', [1]), member('b', [0]), member('c', [0.5, 0.5])], byTask)
+    expect(credit).toMatchObject({ effective_size: 3, advantages: [[0.75], [-0.75], [0, 0]] })
+  })
+
+  test('below min_group there is no advantage, rather than 0', () => {
+    expect(groupAdvantages([member('a', [1]), member('b', [0])], byTask).advantages).toEqual([[null], [null]])
+  })
+})
+
+test('a status counts as the configuration says', () => {
+  const members = [member('a', [1], { status: 'failed' }), member('b', [1]), member('c', [0])]
+  expect(groupAdvantages(members, { ...spec, statuses: { failed: 'left_out' } }).advantages).toEqual([[null], [0.5], [-0.5]])
+})
+
+test('ten thousand members are one group; 1e100 among them is no harm', () => {
+  const members = Array.from({ length: 10_000 }, (_, i) => member(String(i), [i === 0 ? 1e100 : i % 2]))
+  const { advantages, effective_size } = groupAdvantages(members, { ...spec, normalize: 'std', leave_one_out: true })
+  expect(effective_size).toBe(10_000)
+  expect(advantages.flat().every((a) => Number.isFinite(a))).toBe(true)
+})
+
 test('agents are compared with themselves as soon as two of them train', () => {
   const two = [1, 0].map((outcome, i) => ({
     ...member(String(i), []),

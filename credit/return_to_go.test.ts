@@ -8,7 +8,9 @@ import { pairwise } from '../test/pairwise.ts'
 import { randomSpans, seeded, span } from '../test/random.ts'
 import { discounted } from './discounted.ts'
 import { identical } from './identical.ts'
+import { last } from './last.ts'
 import { return_to_go } from './return_to_go.ts'
+import { inTimeOrder } from './time_order.ts'
 
 describe('fixtures/rl/13', () => {
   const { spans, reward_events, expected } = JSON.parse(readFileSync('test/fixtures/rl/13_span_tree_credit.json', 'utf8'))
@@ -37,6 +39,17 @@ describe('fixtures/rl/13', () => {
     const bare = { ...trajectory, steps: trained.map(() => 0), air: trained.map(() => 0) }
     const depths = Object.fromEntries(trained.map((id) => [id, 0.5 ** expected.depth_to_terminal[id]]))
     expect(byId(discounted(bare, { gamma: 0.5, include_steps: false }))).toEqual(depths)
+  })
+
+  test('in order of time', () => {
+    const returns = return_to_go(inTimeOrder(trajectory), { gamma: 1 })
+    trained.forEach((id, i) => expect(returns[i], id).toBeCloseTo(expected['time_ordered_return_to_go_gamma1.0'][id], 9))
+  })
+
+  test('last gives the outcome to the call that nothing follows', () => {
+    const bare = { ...trajectory, air: trained.map(() => 0) }
+    expect(byId(last(bare, { include_steps: false }))).toEqual({ w: 0, rw: 0, a1: 0, a2: 0, b1: 0, ans: 1 })
+    expect(byId(last(bare, { include_steps: true }))).toMatchObject({ b1: 0.2, ans: 1 })
   })
 
   test('identical gives the outcome to all, or the sum of everything', () => {

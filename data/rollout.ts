@@ -118,9 +118,20 @@ export interface CreditSpec {
   readonly min_group: number
   /** Lowest and highest outcome; the lowest is what a rollout that ran into a limit gets. */
   readonly reward_range: readonly [number, number]
-  /** Whether `identical` and `discounted` add step rewards to the outcome. */
+  /** Whether `identical`, `last` and `discounted` add step rewards to the outcome. */
   readonly include_steps: boolean
+  /** What happened before what: by the span tree unless told. */
+  readonly causality?: 'tree' | 'time'
+  /** Whether a rollout has no part in its own baseline. */
+  readonly leave_one_out?: boolean
+  /** `group` unless told, `task`, or the name of an attribute. */
+  readonly group_by?: string
+  /** By status; credit/statuses.ts unless told. */
+  readonly statuses?: Readonly<Record<string, StatusRule>>
 }
+
+/** What a rollout of a status counts as: what it was scored, the lowest reward, or nothing. */
+export type StatusRule = 'as_scored' | 'lowest' | 'left_out'
 
 export type Baseline = 'rollouts' | 'transitions' | 'agents' | 'none'
 

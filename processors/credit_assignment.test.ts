@@ -75,6 +75,10 @@ test('auto is gae_turn where air works in mode potential, and the rollout keeps 
     min_group: 2,
     reward_range: [0, 1],
     include_steps: false,
+    causality: 'tree',
+    leave_one_out: false,
+    group_by: 'group',
+    statuses: { succeeded: 'as_scored', failed: 'as_scored', cancelled: 'left_out', timeout: 'left_out', limit: 'lowest' },
   })
   expect(found.transitions.map((t) => t.credit_method)).toEqual(['gae_turn', 'gae_turn', 'gae_turn'])
 })
@@ -153,4 +157,19 @@ test.each([[[1]], [[1, 0]], [[0, 1, 2]]])('a reward range of %j is refused', (re
   expect(problems(credit_assignment, { reward_range })).toEqual([
     expect.stringContaining('reward_range: must be the lowest and the highest'),
   ])
+})
+
+test('a status counts as configured: one that timed out may be the lowest, one that failed may tell nothing', () => {
+  const ended = (status: 'timeout' | 'failed', statuses: object) =>
+    configure(credit_assignment, { method: 'identical', statuses }).process({ ...rollout({ reward: 1 }), status }).transitions[0].return
+  expect([ended('timeout', {}), ended('timeout', { timeout: 'lowest' })]).toEqual([null, 0])
+  expect([ended('failed', {}), ended('failed', { failed: 'left_out' })]).toEqual([1, null])
+})
+
+test('causality by time lets a call answer for all that ended after it', () => {
+  const returns = (causality: string) =>
+    configure(credit_assignment, { method: 'return_to_go', causality })
+      .process(rollout({ reward: 1 }))
+      .transitions.map((t: { return: number }) => t.return)
+  expect(returns('time')).toEqual(returns('tree'))
 })

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
+import { statusRule } from '../credit/statuses.ts'
 import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
 import { groupId } from './groups.ts'
 import { openRows, putFloat64, putNullable, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
@@ -199,9 +200,8 @@ function isComplete(members: readonly Member[]): boolean {
   return size > 0 && decided.size >= size
 }
 
-const EXCLUDED: ReadonlySet<Status> = new Set(['cancelled', 'timeout'])
-
-const isDecided = ({ mode, status, scored }: Member): boolean => scored || status === 'limit' || EXCLUDED.has(status) || mode === 'val'
+const isDecided = ({ mode, status, scored, credit }: Member): boolean =>
+  scored || mode === 'val' || statusRule(status, credit) !== 'as_scored'
 
 /** Enough to compare, although more may have been meant to come. */
 function isSettled(members: readonly Member[]): boolean {
