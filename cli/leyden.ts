@@ -29,6 +29,7 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Says of every call why it became a transition, or why not',
     load: async () => (await import('./explain.ts')).explain,
   },
+  tap: { summary: 'Shows what leaves a component of a running Leyden', load: async () => (await import('./tap.ts')).tap },
   doctor: {
     summary: 'Shows which transitions a changed configuration would make, of stored rollouts',
     load: async () => (await import('./doctor.ts')).doctor,

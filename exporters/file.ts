@@ -4,7 +4,7 @@
 import { open, type FileHandle } from 'node:fs/promises'
 
 import { toJson } from '../data/otlp_json.ts'
-import type { Rollout } from '../data/rollout.ts'
+import { rolloutJson } from '../data/rollout_json.ts'
 import { exporter, type Signal } from '../pipeline/component.ts'
 import { text } from '../pipeline/schema.ts'
 
@@ -39,7 +39,7 @@ export default exporter({
         }
       },
       async export(items, signal) {
-        const lines = Buffer.from(items.map((item) => `${JSON.stringify(asJson(item, signal), exact)}\n`).join(''))
+        const lines = Buffer.from(items.map((item) => `${lineOf(item, signal)}\n`).join(''))
         // One after the other: a line must not be written into another.
         const written = last.then(() => append(file!, lines))
         last = written.catch(() => {})
@@ -53,17 +53,4 @@ export default exporter({
   },
 })
 
-function asJson(item: any, signal: Signal): object {
-  return signal === 'rollouts' ? rolloutAsJson(item) : toJson(item)
-}
-
-/** Without the span tree, which is made of the spans; a transition's call is the one of `calls` with its span_id. */
-function rolloutAsJson({ tree: _, transitions, ...rollout }: Rollout): object {
-  return { ...rollout, transitions: transitions.map(({ call: __, ...transition }) => transition) }
-}
-
-/** Nanoseconds and other integers beyond 2^53 are strings, as in OTLP/JSON; bytes are base64. */
-function exact(_key: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return String(value)
-  return value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value
-}
+const lineOf = (item: any, signal: Signal): string => (signal === 'rollouts' ? rolloutJson(item) : JSON.stringify(toJson(item)))

@@ -10,6 +10,8 @@ import { sizeOf } from './size.ts'
 export interface Step {
   readonly processor: Processor
   readonly context: Context
+  /** Is shown what leaves the processor. */
+  readonly show: (items: readonly Item[]) => void
 }
 
 /** Sends items through the processors, one by one and in order, and what they leave of them to `next`. */
@@ -17,7 +19,7 @@ export function throughProcessors(steps: readonly Step[], signal: Signal, next: 
   const labels = { otel_signal: signal }
   return async (items) => {
     let current = items
-    for (const { processor, context } of steps) {
+    for (const { processor, context, show } of steps) {
       context.count('processor_incoming_items', sizeOf(current, 'items'), labels)
       const kept: Item[] = []
       for (const item of current) {
@@ -25,6 +27,7 @@ export function throughProcessors(steps: readonly Step[], signal: Signal, next: 
         if (out !== null) kept.push(out)
       }
       context.count('processor_outgoing_items', sizeOf(kept, 'items'), labels)
+      show(kept)
       current = kept
     }
     if (current.length) await next(current)

@@ -1,6 +1,6 @@
 // Counters and gauges, served in Prometheus' format under the Collector's names.
 
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 
 import type { Attributes, Counter, ObservableGauge } from '@opentelemetry/api'
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus'
@@ -24,8 +24,15 @@ export interface Metrics {
 
 const READERS = 'service::telemetry::metrics::readers'
 
-/** Rejects when an address cannot be listened on. */
-export async function startMetrics({ level, readers }: Telemetry['metrics'], resource: Resource): Promise<Metrics> {
+/** Answers a request, or says that it is none of its own. */
+export type Handle = (request: IncomingMessage, response: ServerResponse) => boolean
+
+/** Rejects when an address cannot be listened on. `other` answers what is not for /metrics. */
+export async function startMetrics(
+  { level, readers }: Telemetry['metrics'],
+  resource: Resource,
+  other: Handle = () => false,
+): Promise<Metrics> {
   const served = level === 'none' ? [] : readers.map((reader) => reader.pull.exporter.prometheus)
   const exporters = served.map(() => new PrometheusExporter({ preventServerStart: true, withoutScopeInfo: true }))
   const provider = new MeterProvider({ resource, readers: exporters })
@@ -61,7 +68,7 @@ export async function startMetrics({ level, readers }: Telemetry['metrics'], res
   const servers = exporters.map((exporter) =>
     createServer((request, response) => {
       if (request.url?.split('?')[0] === '/metrics') exporter.getMetricsRequestHandler(request, response)
-      else response.writeHead(404).end()
+      else if (!other(request, response)) response.writeHead(404).end()
     }),
   )
   async function shutdown(): Promise<void> {

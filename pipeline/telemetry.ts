@@ -9,12 +9,15 @@ import type { Context, Extension, Kind, Log } from './component.ts'
 import type { PipelinePlan, Telemetry as TelemetryConfig } from './config.ts'
 import { createLogs } from './logs.ts'
 import { startMetrics, type Metrics } from './metrics.ts'
+import { createTaps, type Taps } from './tap.ts'
 import { startTraces } from './traces.ts'
 
 export interface Telemetry {
   /** For lines of the engine itself. */
   readonly log: Log
   readonly metrics: Metrics
+  /** What leaves the components, for `leyden tap`. */
+  readonly taps: Taps
   /** The extensions that run, by id: the graph puts them here, components ask their context for them. */
   readonly extensions: Map<string, Extension>
   /** `pipeline` for processors, which have an instance in each. */
@@ -30,7 +33,8 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
   const resource = resourceFromAttributes(attributes)
   const logs = createLogs(config.logs, attributes)
   const stopTraces = await startTraces(config.traces, resource)
-  const metrics = await startMetrics(config.metrics, resource).catch(async (error: unknown) => {
+  const taps = createTaps((items, component) => metrics.count('leyden_tap_dropped_items', items, { component }))
+  const metrics = await startMetrics(config.metrics, resource, taps.handle).catch(async (error: unknown) => {
     await stopTraces()
     throw error
   })
@@ -80,6 +84,7 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
 
   function forget(): void {
     metrics.forgetGauges()
+    taps.forget()
     health.clear()
     extensions.clear()
   }
@@ -87,11 +92,12 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
   async function shutdown(): Promise<void> {
     diag.disable()
     await stopTraces().catch((cause: unknown) => log.warn('Spans about Leyden itself were lost.', { error: cause }))
+    taps.close()
     await metrics.shutdown()
     await logs.close()
   }
 
-  return { log, metrics, extensions, contextFor, forget, shutdown }
+  return { log, metrics, taps, extensions, contextFor, forget, shutdown }
 }
 
 /** Null in the configuration takes a default attribute away. */

@@ -13,6 +13,7 @@ import type { Telemetry } from './telemetry.ts'
 
 /** From the exporters back to the receivers. An id is one receiver, exporter or connector, however often it is named; a processor is one per pipeline. */
 export async function startPipelines(plan: Plan, telemetry: Telemetry, life: Lifecycle, stopping: AbortSignal): Promise<void> {
+  const { taps } = telemetry
   const consumers = new Map<string, Consumer>()
   const running = new Map<string, (signal: Signal) => Promise<Consumer>>()
 
@@ -34,7 +35,7 @@ export async function startPipelines(plan: Plan, telemetry: Telemetry, life: Lif
         const disk = await diskQueue(signal, sending, context)
         senders.set(signal, (sender = createSender(exporter, signal, sending, context, stopping, disk)))
       }
-      return traced(`exporter/${id}/${signal}`, sender.send)
+      return traced(`exporter/${id}/${signal}`, taps.tapped(id, signal, sender.send))
     }
   }
 
@@ -56,7 +57,7 @@ export async function startPipelines(plan: Plan, telemetry: Telemetry, life: Lif
     const context = telemetry.contextFor('processor', id, pipeline)
     const processor = create(plan.processors, 'processor', id, context)
     await life.start('processor', id, processor)
-    return { processor, context }
+    return { processor, context, show: taps.shower(id, pipeline.signal) }
   }
 
   /** What a receiver or connector sends to: every pipeline that names it, by signal. */
@@ -65,7 +66,7 @@ export async function startPipelines(plan: Plan, telemetry: Telemetry, life: Lif
     const named = plan.service.pipelines.filter((pipeline) => pipeline.receivers.includes(id))
     for (const { signal } of named) {
       const branches = named.filter((pipeline) => pipeline.signal === signal).map((pipeline) => consumers.get(pipeline.id)!)
-      outputs[signal] ??= wrap(signal, fanOut(branches, stopping))
+      outputs[signal] ??= wrap(signal, taps.tapped(id, signal, fanOut(branches, stopping)))
     }
     return outputs
   }
