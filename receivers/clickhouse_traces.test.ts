@@ -123,6 +123,32 @@ test('a table with JSON columns', async () => {
   expect(byId(spans)).toEqual(byId(expected))
 })
 
+test('a table whose nested columns are not flattened', async () => {
+  await storage.client.command({
+    query: `CREATE TABLE nested_traces (
+      Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, SpanName String, SpanAttributes Map(String, String),
+      Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes Map(LowCardinality(String), String))
+    ) ENGINE MergeTree ORDER BY Timestamp`,
+    clickhouse_settings: { flatten_nested: 0 },
+  })
+  await storage.client.command({
+    query: `INSERT INTO nested_traces SELECT Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanAttributes,
+      arrayMap((time, name, attributes) -> (time, name, attributes), Events.Timestamp, Events.Name, Events.Attributes) FROM otel_traces`,
+  })
+  const { spans } = await replay({ table: 'nested_traces' })
+  expect(
+    spans
+      .map(({ events }) => events.length)
+      .toSorted()
+      .at(-1),
+  ).toBe(2)
+  expect(spans.find(({ name }) => name === 'root')).toMatchObject({
+    events: expected[0]!.events,
+    attributes: expected[0]!.attributes,
+    kind: 0,
+  })
+})
+
 test('a time range, and only that', async () => {
   const start = Date.parse('2025-11-24T16:00:00Z') // where test/spans.ts begins
   const at = (seconds: number) => new Date(start + seconds * 1_000).toISOString()

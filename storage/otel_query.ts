@@ -18,11 +18,10 @@ export interface OtelTable {
 
 /** Rejects where the table is none of the Collector's. */
 export async function openOtelTable(client: ClickHouseClient, table: string): Promise<OtelTable> {
-  const answer = await client.query({
-    query: `DESCRIBE TABLE ${quoted(table)} SETTINGS describe_include_subcolumns = 1`,
-    format: 'JSONEachRow',
-  })
-  const columns = new Map((await answer.json<{ name: string; type: string }>()).map(({ name, type }) => [name, type]))
+  const answer = await client.query({ query: `DESCRIBE TABLE ${quoted(table)}`, format: 'JSONEachRow' })
+  const columns = new Map(
+    (await answer.json<{ name: string; type: string }>()).flatMap(({ name, type }) => [[name, type] as const, ...within(name, type)]),
+  )
   const missing = ['Timestamp', 'TraceId', 'SpanId', 'SpanAttributes'].filter((name) => !columns.has(name))
   if (missing.length > 0) throw new Error(`"${table}" is no otel_traces table: it has no column ${missing.join(', ')}`)
   const formOf = (name: string) => (/^(Array\()?JSON/.test(columns.get(name) ?? '') ? 'json' : 'map')
@@ -38,6 +37,16 @@ export async function openOtelTable(client: ClickHouseClient, table: string): Pr
     spans: `SELECT ${selected(columns, forms).join(', ')} ${from} ORDER BY Timestamp FORMAT RowBinary`,
     minutes: `SELECT toUnixTimestamp(toStartOfMinute(Timestamp)) AS minute, toUInt32(count()) AS spans ${from} GROUP BY minute ORDER BY minute`,
   }
+}
+
+/** The parts of a nested column, which stand in a table's description by themselves unless the server was told not to flatten it. */
+function within(name: string, type: string): [name: string, type: string][] {
+  if (!type.startsWith('Nested(')) return []
+  const parts = ['Timestamp', 'Name', 'TraceId', 'SpanId', 'TraceState', 'Attributes']
+  return parts.flatMap((part) => {
+    const [, of] = new RegExp(`\\b${part} (\\w+)`).exec(type) ?? []
+    return of === undefined ? [] : [[`${name}.${part}`, `Array(${of})`]]
+  })
 }
 
 const NO_TEXT = "''"
