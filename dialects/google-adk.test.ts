@@ -39,6 +39,13 @@ describe('google-adk', () => {
     expect(tools).toEqual([{ name: 'look', callId: 'c1', status: 'error', evidence: 'next prompt', inferred: false }])
   })
 
+  test('version 2 writes arguments and results of tools the GenAI way', () => {
+    const attributes = { 'gen_ai.tool.call.arguments': '{"city":"Rome"}', 'gen_ai.tool.call.result': '{"status":"error"}' }
+    expect(read(run(span('execute_tool look', attributes))).tools).toMatchObject([
+      { name: 'look', arguments: '{"city":"Rome"}', verdict: { status: 'error', evidence: 'result payload' } },
+    ])
+  })
+
   test('the summary of parallel calls is no tool', () => {
     expect(read(run(span('execute_tool (merged)', { 'gen_ai.tool.name': '(merged tools)' }))).tools).toEqual([])
   })

@@ -5,11 +5,11 @@ import type { CallReading, Dialect, Flag, Reading, ToolReading } from '../data/d
 import { callOf } from '../data/genai.ts'
 import { readRequest, readResponse } from '../data/provider_body.ts'
 import type { Attributes, Span } from '../data/span.ts'
-import { decode, fillGaps, jsonOf, listOf, recordOf, sessionOf, textOf } from '../data/values.ts'
+import { decode, fillGaps, first, listOf, recordOf, sessionOf, textOf } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
 const SCOPE = 'gcp.vertex.agent'
-/** Newer releases write generate_content spans below call_llm the GenAI way: genai.ts. */
+/** Newer releases write generate_content spans, below call_llm or in its place, the GenAI way: genai.ts. */
 const NAMES = /^(call_llm|invocation|execute_tool\b|invoke_agent\b|agent_run\b)/
 
 export default {
@@ -56,12 +56,12 @@ function readCall(attributes: Attributes): CallReading {
 
 function readTool(span: Span): ToolReading {
   const { attributes, name } = span
-  const returned = jsonOf(textOf(attributes['gcp.vertex.agent.tool_response']))
+  const returned = textOf(first(attributes, ['gcp.vertex.agent.tool_response', 'gen_ai.tool.call.result']))
   return {
     kind: 'tool',
     name: textOf(attributes['gen_ai.tool.name']) ?? textOf(name.replace(/^execute_tool ?/, '')),
     call_id: textOf(attributes['gen_ai.tool.call.id']),
-    arguments: textOf(attributes['gcp.vertex.agent.tool_call_args']),
+    arguments: textOf(first(attributes, ['gcp.vertex.agent.tool_call_args', 'gen_ai.tool.call.arguments'])),
     result: returned,
     verdict: verdictOf(span, returned),
   }
