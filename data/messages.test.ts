@@ -53,6 +53,16 @@ describe('one conversation in the words of', () => {
       ],
     ],
     [
+      'Strands for JavaScript, whose answers have types where Bedrock has keys',
+      [
+        { role: 'system', content: '[{"text":"Be brief."}]' },
+        { role: 'user', content: '[{"text":"Rome?"}]' },
+        { role: 'assistant', content: '[{"type":"toolUse","name":"get","toolUseId":"a","input":{"q":1}}]' },
+        { role: 'user', content: '[{"type":"toolResult","toolUseId":"a","status":"success","content":[{"text":"18"}]}]' },
+        { role: 'assistant', content: '[{"type":"text","text":"18."}]' },
+      ],
+    ],
+    [
       'the OpenAI Agents SDK for JavaScript',
       [
         { role: 'system', content: 'Be brief.' },

@@ -190,12 +190,14 @@ function readPart(value: Value, type?: string): Part[] {
     case 'tool_call':
     case 'tool_use':
     case 'tool-call':
+    case 'toolUse':
     case 'function_call':
     case 'function':
       return [toolCall(block)]
     case 'tool_call_response':
     case 'tool_result':
     case 'tool-result':
+    case 'toolResult':
       return [toolResult(block)]
     case undefined:
     case null:
