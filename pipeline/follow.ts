@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 
 import type { Part } from '../data/json_lines.ts'
+import { Refused } from './component.ts'
 
 /** How far a file was read. */
 export interface Place {
@@ -51,6 +52,14 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
 
   async function poll(paths: readonly string[]): Promise<void> {
     const seen = new Set<string>()
+    const problems: unknown[] = []
+    /** A file that cannot be read stops no other; a pipeline that cannot take more does. */
+    async function attempt(job: () => Promise<void>): Promise<void> {
+      await job().catch((error: unknown) => {
+        if (error instanceof Refused) throw error
+        problems.push(error)
+      })
+    }
     for (const path of paths) {
       const found = await stat(path, { bigint: true }).catch(() => undefined)
       if (!found) continue
@@ -58,11 +67,12 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
       seen.add(inode)
       const file = files.get(inode) ?? begin(path, inode, Number(found.size))
       file.path = path
-      if (Number(found.size) !== file.idle_at) await readOn(file)
+      if (Number(found.size) !== file.idle_at) await attempt(() => readOn(file))
     }
     skip = false
-    for (const file of files.values()) if (!seen.has(file.inode)) await leave(file)
+    for (const file of files.values()) if (!seen.has(file.inode)) await attempt(() => leave(file))
     await closeSome()
+    if (problems.length > 0) throw problems[0]
   }
 
   function begin(path: string, inode: string, size: number): Followed {

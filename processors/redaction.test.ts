@@ -28,7 +28,15 @@ test.each([
   ['call +49 170 1234567 or (555) 123-4567', `call ${MASK} or ${MASK}`],
   ['555-123-4567', MASK],
   ['card 4111 1111 1111 1111, exp 12/30', `card ${MASK}, exp 12/30`],
-  ['378282246310005', MASK],
+  ...[
+    '378282246310005',
+    '5555555555554444',
+    '2223003122003222',
+    '6011000990139424',
+    '30569309025904',
+    '3530111333300000',
+    '6200000000000005',
+  ].map((card) => [card, MASK]),
   ['Authorization: Bearer abc123.def456-ghi789', `Authorization: ${MASK}`],
   ['OPENAI_API_KEY=sk-proj-abcdefghij0123456789', `OPENAI_API_KEY=${MASK}`],
   ['AKIAIOSFODNN7EXAMPLE', MASK],
@@ -41,6 +49,7 @@ test.each([
 
 test.each([
   'card 4111 1111 1111 1112', // a wrong checksum
+  '9007199254740993, 1234567812345670', // the right one by chance, and no network's
   '550e8400-e29b-41d4-a716-446655440000',
   '2026-11-29T20:15:00.000+00:00',
   '1764000000000000000',

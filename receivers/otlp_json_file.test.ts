@@ -155,6 +155,17 @@ test('what a pipeline refuses for now is sent again; what it refuses for good is
   expect(context.problem()).toBeNull()
 })
 
+test('a file that cannot be read stops no other, and health says so', async () => {
+  await writeFile(at('a.json'), line('a'))
+  await writeFile(at('b.json'), line('b'))
+  const { names, context, stop } = await receive({}, (batches) => {
+    if (batches.some((batch) => itemName(batch, 0) === 'a')) throw new Error('the disk is damaged')
+  })
+  await expect.poll(() => names).toEqual(['b'])
+  await expect.poll(context.problem).toBe('files cannot be read on: the disk is damaged')
+  await stop()
+})
+
 test('lines longer than a read, and many of them', async () => {
   const long = (n: number) => `${JSON.stringify(traces(`t${n}`, [{ id: 'x', attributes: { text: 'é'.repeat(400_000) } }]))}\n`
   await writeFile(at('a.json'), [1, 2, 3].map(long).join('') + Array.from({ length: 2_000 }, (_, i) => line(`s${i}`)).join(''))
