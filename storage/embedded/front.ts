@@ -1,18 +1,21 @@
-// ClickHouse's HTTP interface over the engine: what its clients for JavaScript, Rust and the
-// command line ask of a server. Left out: compressed blocks (compress=1, decompress=1), sessions,
-// external tables, streamed answers.
+// ClickHouse's HTTP interface over the engine: what its clients for JavaScript, Python, Go, Rust and
+// the command line ask of a server. Left out: sessions (their parameters are taken, and nothing is
+// kept), external tables, streamed answers.
 
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { createGunzip } from 'node:zlib'
 
-import type { Answer, Engine } from './engine.ts'
+import { writeBlocks } from './blocks.ts'
+import { CannotDecompress } from './byte_reader.ts'
+import { asInsert, bodyOf, splitInsert, type Insert } from './body.ts'
+import type { Answer, Engine, Statement } from './engine.ts'
+import { hello, isHello } from './hello.ts'
+import { Refusal } from './refusal.ts'
 
 /** URL parameters that are not settings of the query. */
 const NOT_SETTINGS = new Set(
@@ -36,34 +39,30 @@ export async function createFront({ engine, password, inserts }: FrontOptions) {
   let bodies = 0
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [pathname, query = ''] = request.url!.split(/\?(.*)/s)
+    const search = new URLSearchParams(query)
+    const reply = replying(response, search.get('compress') === '1')
     try {
-      await answer(request, response)
+      await answer(request, response, pathname!, search, reply)
     } catch (error) {
       request.resume()
-      fail(response, error as Error)
+      fail(reply, error as Error)
     }
   }
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { pathname, searchParams: search } = new URL(`http://localhost${request.url}`)
+  async function answer(request: IncomingMessage, response: ServerResponse, pathname: string, search: URLSearchParams, reply: Reply) {
     if (pathname === '/ping' || (request.method === 'GET' && pathname === '/' && !search.has('query'))) return void response.end('Ok.\n')
     response.setHeader('X-ClickHouse-Query-Id', search.get('query_id') || randomUUID())
     response.setHeader('X-ClickHouse-Timezone', 'UTC')
-    if (givenPassword(request, search) !== password) throw new Refusal(403, 516, 'AUTHENTICATION_FAILED', 'Wrong user name or password')
+    if (!same(givenPassword(request, search), password)) {
+      throw new Refusal(403, 516, 'AUTHENTICATION_FAILED', 'Wrong user name or password')
+    }
     if (pathname === '/hold') return void response.writeHead(200).flushHeaders()
     if (pathname !== '/') throw new Refusal(404, 0, 'NOT_FOUND', `There is no handle ${pathname}`)
-    await query(request, response, search)
+    await query(request, search, reply)
   }
 
-  async function query(request: IncomingMessage, response: ServerResponse, search: URLSearchParams): Promise<void> {
-    if (search.get('compress') === '1' || search.get('decompress') === '1') {
-      throw new Refusal(
-        400,
-        89,
-        'UNKNOWN_COMPRESSION_METHOD',
-        "The embedded server does not speak ClickHouse's compressed blocks: turn compression off",
-      )
-    }
+  async function query(request: IncomingMessage, search: URLSearchParams, reply: Reply): Promise<void> {
     const statement = {
       database: search.get('database') ?? String(request.headers['x-clickhouse-database'] ?? ''),
       settings: Object.fromEntries([...search].filter(([name]) => !NOT_SETTINGS.has(name) && !name.startsWith('param_'))),
@@ -71,25 +70,26 @@ export async function createFront({ engine, password, inserts }: FrontOptions) {
       format: search.get('default_format') ?? String(request.headers['x-clickhouse-format'] ?? 'TabSeparated'),
     }
     const head = search.get('query') ?? ''
-    const insert = /^\s*INSERT\b/i.test(head) ? FORMAT.exec(head) : null
-    if (insert) {
-      const answer = await withBody(decoded(request), (path) =>
-        engine.run({ ...statement, sql: `${head.slice(0, insert.index)} FROM INFILE '${path}' FORMAT ${insert[1]}` }),
-      )
-      return succeed(response, answer)
-    }
-    const sql = [head, (await buffer(decoded(request))).toString()].filter((part) => part.trim()).join('\n')
+    const sent = bodyOf(request, search.get('decompress') === '1')
+    const { insert, body } = head.trim() ? { insert: asInsert(head), body: sent } : await splitInsert(sent)
+    if (insert) return succeed(reply, await insertFrom(body, insert, statement))
+
+    const sql = [head, (await buffer(body)).toString()].filter((part) => part.trim()).join('\n')
     if (!sql) throw new Refusal(400, 62, 'SYNTAX_ERROR', 'Empty query')
-    response.setHeader('X-ClickHouse-Format', FORMAT.exec(sql)?.[1] ?? statement.format)
-    succeed(response, await engine.run({ ...statement, sql }))
+    if (isHello(sql) && search.has('client_protocol_version')) {
+      const { bytes } = await engine.run({ ...statement, sql: 'SELECT version()', format: 'TSVRaw' })
+      return reply(200, { 'X-ClickHouse-Format': 'Native' }, hello(bytes.toString().trim()))
+    }
+    succeed(reply, await engine.run({ ...statement, sql }), FORMAT.exec(sql)?.[1] ?? statement.format)
   }
 
   /** Binary data cannot stand in a statement; the engine reads it from a file beside the tables. */
-  async function withBody<T>(body: Readable, use: (path: string) => Promise<T>): Promise<T> {
+  async function insertFrom(body: AsyncIterable<Buffer>, insert: Insert, statement: Omit<Statement, 'sql'>): Promise<Answer> {
     const path = join(inserts, String(++bodies))
     try {
       await pipeline(body, createWriteStream(path, { highWaterMark: 1 << 20 }))
-      return await use(path)
+      const { into, settings, format } = insert
+      return await engine.run({ ...statement, sql: `${into} FROM INFILE '${path}' ${settings} FORMAT ${format}` })
     } finally {
       await rm(path, { force: true })
     }
@@ -98,14 +98,20 @@ export async function createFront({ engine, password, inserts }: FrontOptions) {
   return handle
 }
 
-class Refusal extends Error {
-  readonly status: number
-  readonly code: number
-  constructor(status: number, code: number, name: string, text: string) {
-    super(`Code: ${code}. DB::Exception: ${text}. (${name})`)
-    this.status = status
-    this.code = code
+type Reply = (status: number, headers: OutgoingHttpHeaders, bytes: Buffer) => void
+
+/** A client that asked for blocks reads errors as such, too. */
+function replying(response: ServerResponse, inBlocks: boolean): Reply {
+  return (status, headers, bytes) => {
+    const body = inBlocks ? writeBlocks(bytes) : bytes
+    response.writeHead(status, { ...headers, 'Content-Length': body.length }).end(body)
   }
+}
+
+/** In the same time wherever they differ, and however long they are. */
+function same(given: string, password: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(given), digest(password))
 }
 
 function givenPassword(request: IncomingMessage, search: URLSearchParams): string {
@@ -117,35 +123,26 @@ function givenPassword(request: IncomingMessage, search: URLSearchParams): strin
   return String(request.headers['x-clickhouse-key'] ?? search.get('password') ?? '')
 }
 
-function decoded(request: IncomingMessage): Readable {
-  const encoding = request.headers['content-encoding'] ?? 'identity'
-  if (encoding === 'identity') return request
-  if (encoding === 'gzip') return request.pipe(createGunzip())
-  throw new Refusal(400, 89, 'UNKNOWN_COMPRESSION_METHOD', `Unknown Content-Encoding ${encoding}: only gzip is understood`)
+function succeed(reply: Reply, { bytes, rows_read, bytes_read }: Answer, format?: string): void {
+  const summary = { read_rows: String(rows_read), read_bytes: String(bytes_read), written_rows: String(rows_read) }
+  reply(200, { 'X-ClickHouse-Summary': JSON.stringify(summary), ...(format && { 'X-ClickHouse-Format': format }) }, bytes)
 }
 
-function succeed(response: ServerResponse, { bytes, rows_read, bytes_read }: Answer): void {
-  response.writeHead(200, {
-    'Content-Length': bytes.length,
-    'X-ClickHouse-Summary': JSON.stringify({
-      read_rows: String(rows_read),
-      read_bytes: String(bytes_read),
-      written_rows: String(rows_read),
-    }),
-  })
-  response.end(bytes)
-}
-
-function fail(response: ServerResponse, error: Error): void {
+function fail(reply: Reply, error: Error): void {
   const message = /^Code: \d+/.test(error.message) ? error.message : inClickHousesWords(error)
   const code = Number(/^Code: (\d+)/.exec(message)![1])
   const status = error instanceof Refusal ? error.status : code === 60 || code === 81 ? 404 : 500
-  response.writeHead(status, { 'X-ClickHouse-Exception-Code': code, 'Content-Type': 'text/plain; charset=UTF-8' })
-  response.end(`${message}\n`)
+  const headers = { 'X-ClickHouse-Exception-Code': code, 'Content-Type': 'text/plain; charset=UTF-8' }
+  reply(status, headers, Buffer.from(`${message}\n`))
 }
 
 /** An error of our own, such as a disk that is full when an insert's body arrives. */
-function inClickHousesWords({ code, message }: NodeJS.ErrnoException): string {
-  const [number, name] = code === 'ENOSPC' ? [243, 'NOT_ENOUGH_SPACE'] : [1002, 'UNKNOWN_EXCEPTION']
-  return `Code: ${number}. DB::Exception: ${message}. (${name})`
+function inClickHousesWords(error: NodeJS.ErrnoException): string {
+  const [number, name] =
+    error.code === 'ENOSPC'
+      ? [243, 'NOT_ENOUGH_SPACE']
+      : error instanceof CannotDecompress
+        ? [271, 'CANNOT_DECOMPRESS']
+        : [1002, 'UNKNOWN_EXCEPTION']
+  return `Code: ${number}. DB::Exception: ${error.message}. (${name})`
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
@@ -11,6 +12,7 @@ import { isAlive, stopEmbedded } from '../../test/storage.ts'
 import { connect, type Connection } from '../connection.ts'
 import { openStorage } from '../open.ts'
 import type { Address } from './address.ts'
+import { readBlocks, writeBlocks } from './blocks.ts'
 
 let folder: string
 let connection: Connection
@@ -82,6 +84,8 @@ describe('a ClickHouse client', () => {
 })
 
 describe('over plain HTTP', () => {
+  const hex = (text: string) => Buffer.from(text).toString('hex').toUpperCase()
+
   async function post(query: string, { headers = {}, search = '', body = query as string | Uint8Array } = {}) {
     const { port, password } = await address()
     return fetch(`http://127.0.0.1:${port}/${search}`, { method: 'POST', headers: { 'X-ClickHouse-Key': password, ...headers }, body })
@@ -107,7 +111,7 @@ describe('over plain HTTP', () => {
     await post('CREATE TABLE numbers_in (n UInt32) ENGINE = MergeTree ORDER BY n')
     const search = `?query=${encodeURIComponent('INSERT INTO numbers_in FORMAT TSV')}`
     expect((await post('', { search, headers: { 'Content-Encoding': 'gzip' }, body: gzipSync('1\n2\n') })).status).toBe(200)
-    const refused = await post('', { search, headers: { 'Content-Encoding': 'lz4' }, body: '3\n' })
+    const refused = await post('', { search, headers: { 'Content-Encoding': 'zstd' }, body: '3\n' })
     expect([refused.status, refused.headers.get('x-clickhouse-exception-code')]).toEqual([400, '89'])
     expect(await (await post('SELECT sum(n) FROM numbers_in')).text()).toBe('3\n')
   })
@@ -118,6 +122,54 @@ describe('over plain HTTP', () => {
     expect(await answer.text()).toBe('"d"\n"named"\n')
     expect(answer.headers.get('x-clickhouse-format')).toBe('CSVWithNames')
     expect((await post('SELECT 1', { search: '?database=nowhere' })).status).toBe(404)
+  })
+
+  test('an encoding that the data does not have is an error that says so, and stores nothing', async () => {
+    await post('CREATE TABLE misread (n UInt32) ENGINE = MergeTree ORDER BY n')
+    const search = `?query=${encodeURIComponent('INSERT INTO misread FORMAT TSV')}`
+    const body = 'words that are not compressed at all\n'
+    const answers = await Promise.all([
+      ...['gzip', 'deflate', 'br', 'lz4'].map((encoding) => post('', { search, headers: { 'Content-Encoding': encoding }, body })),
+      post('', { search: `${search}&decompress=1`, body }),
+    ])
+    expect(answers.map(({ status, headers }) => [status, headers.get('x-clickhouse-exception-code')])).toEqual(Array(5).fill([500, '271']))
+    expect(await (await post('SELECT count() FROM misread')).text()).toBe('0\n')
+  })
+
+  test('blocks are taken and given, and errors come in blocks as well', async () => {
+    await post('CREATE TABLE blocked (n UInt32) ENGINE = MergeTree ORDER BY n')
+    const search = `?decompress=1&query=${encodeURIComponent('INSERT INTO blocked SETTINGS max_threads = 1 FORMAT TSV')}`
+    expect((await post('', { search, body: writeBlocks(Buffer.from('1\n2\n')) })).status).toBe(200)
+    const read = async (response: Response) => {
+      const blocks = readBlocks(Readable.from([Buffer.from(await response.arrayBuffer())]))
+      return Buffer.concat(await Readable.from(blocks).toArray()).toString()
+    }
+    expect(await read(await post('SELECT sum(n) FROM blocked', { search: '?compress=1' }))).toBe('3\n')
+    const failed = await post('SELECT nonsense', { search: '?compress=1' })
+    expect([failed.status, await read(failed)]).toEqual([500, expect.stringContaining('UNKNOWN_IDENTIFIER')])
+    expect(await (await post('CREATE DATABASE empty_answer', { search: '?compress=1' })).text()).toBe('')
+  })
+
+  test('statement and data may come in one body', async () => {
+    await post('CREATE TABLE one_body (n UInt32, `FORMAT x` String) ENGINE = MergeTree ORDER BY n')
+    const binary = Buffer.concat([
+      Buffer.from('INSERT INTO one_body (n, `FORMAT x`) FORMAT RowBinary\n'),
+      Buffer.of(10, 255, 0, 0, 2, 0xff, 0xfe),
+    ])
+    expect((await post('', { body: binary })).status).toBe(200)
+    expect((await post("INSERT INTO one_body VALUES (1, 'a FORMAT TSV\\n'), (2, 'FORMAT CSV\n')")).status).toBe(200)
+    expect((await post('INSERT INTO one_body SELECT 3, char(4)\n')).status).toBe(200)
+    expect((await post('INSERT INTO one_body FORMAT JSONEachRow {"n": 4}')).status).toBe(200)
+    expect((await post('INSERT INTO one_body FORMAT TSV\n')).status).toBe(200)
+    const answer = await post('SELECT n, hex(`FORMAT x`) FROM one_body ORDER BY n FORMAT TSV')
+    expect(await answer.text()).toBe(`1\t${hex('a FORMAT TSV\n')}\n2\t${hex('FORMAT CSV\n')}\n3\t04\n4\t\n65290\tFFFE\n`)
+  })
+
+  test('a session, a role, a quota and other words that only a server needs are passed over', async () => {
+    const search = '?session_id=s&session_timeout=60&quota_key=q&wait_end_of_query=1&async_insert=1&client_protocol_version=54460&query_id='
+    expect(await (await post('SELECT 1', { search })).text()).toBe('1\n')
+    const unknown = await post('SELECT 1', { search: '?no_such_setting=1' })
+    expect(unknown.headers.get('x-clickhouse-exception-code')).toBe('115')
   })
 
   test('an insert cut short is an error', async () => {
