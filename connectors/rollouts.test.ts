@@ -1,7 +1,11 @@
+import http2 from 'node:http2'
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
+import { fromJson } from '../data/otlp_json.ts'
 import { conforms } from '../test/conformance.ts'
 import { startLeyden, type Leyden } from '../test/leyden.ts'
+import { sendGrpc } from '../test/otlp/client.ts'
 import { chat, endOf, reward, spanIdOf, tool, traceIdOf, traces } from '../test/spans.ts'
 import rollouts from './rollouts.ts'
 
@@ -55,6 +59,29 @@ test('spans without the id go where the rest of their trace goes, whichever came
   await send('mixed', [chat('x2', { parent: 'x0', at: 20, answer: 'five' })])
   expect(await rolloutRow('mixed', 'toUInt32(spans) AS spans, toUInt32(calls) AS calls')).toEqual({ spans: 3, calls: 2 })
   expect(await leyden.query(`SELECT 1 FROM rollouts WHERE rollout_id = '${traceIdOf('mixed')}'`)).toEqual([])
+})
+
+test('requests that come over gRPC after each other stay apart, although each is read into the memory of the one before', async () => {
+  const session = http2.connect(`http://${leyden.grpc}`)
+  const names = Array.from({ length: 10 }, (_, i) => `reuse-${i + 10}`)
+  for (const name of names) {
+    const run = [{ id: `${name}r` }, chat(name, { parent: `${name}r`, answer: `by ${name}`.padEnd(3_000) })]
+    const body = fromJson('traces', traces(name, run, { 'leyden.rollout.id': name, 'leyden.task.id': `task of ${name}` }))
+    const path = '/opentelemetry.proto.collector.trace.v1.TraceService/Export'
+    const headers = { 'content-type': 'application/grpc', te: 'trailers' }
+    expect(await sendGrpc(session, { path, headers, body, compressed: false })).toMatchObject({ grpc_code: 0 })
+  }
+  session.close()
+  const found = await leyden.rows<{ rollout_id: string; task_id: string; completion: string }>(
+    10,
+    "SELECT rollout_id, task_id, completion FROM transitions WHERE rollout_id LIKE 'reuse-%' ORDER BY rollout_id",
+  )
+  expect(found.map(({ rollout_id, task_id }) => [rollout_id, task_id])).toEqual(names.map((name) => [name, `task of ${name}`]))
+  for (const { rollout_id, completion } of found) expect(completion).toContain(`by ${rollout_id} `)
+  const stored =
+    "SELECT splitByChar('\\0', rollout_hint)[1] AS own, payload, resource FROM spans WHERE rollout_hint LIKE 'reuse-%' AND name LIKE 'chat%'"
+  const whole = "position(payload, concat('by ', own)) > 0 AND position(resource, concat('task of ', own)) > 0"
+  expect(await leyden.query(`SELECT toUInt32(count()) AS n FROM (${stored}) WHERE ${whole}`)).toEqual([{ n: 10 }])
 })
 
 test('late spans make a revision that takes the place of the first', async () => {

@@ -48,15 +48,20 @@ async function start({ protocols = {}, next }: { protocols?: Record<string, obje
 
 const GZIP = { compression: 'gzip' as never }
 
-test.each<[string, (started: Started) => tracing.SpanExporter]>([
-  ['gRPC', ({ grpc }) => new GrpcExporter({ url: `http://${grpc}` })],
-  ['gRPC and gzip', ({ grpc }) => new GrpcExporter({ url: `http://${grpc}`, ...GZIP })],
+const overGrpc = ({ grpc }: Started) => new GrpcExporter({ url: `http://${grpc}` })
+const overGrpcPacked = ({ grpc }: Started) => new GrpcExporter({ url: `http://${grpc}`, ...GZIP })
+
+test.each<[string, (started: Started) => tracing.SpanExporter, transport?: string]>([
+  ['gRPC', overGrpc],
+  ['gRPC and gzip', overGrpcPacked],
+  ['gRPC on grpc-js', overGrpc, 'grpc-js'],
+  ['gRPC and gzip on grpc-js', overGrpcPacked, 'grpc-js'],
   ['HTTP and JSON', ({ http }) => new HttpExporter({ url: `http://${http}/v1/traces` })],
   ['HTTP and JSON and gzip', ({ http }) => new HttpExporter({ url: `http://${http}/v1/traces`, ...GZIP })],
   ['HTTP and protobuf', ({ http }) => new ProtoExporter({ url: `http://${http}/v1/traces` })],
   ['HTTP and protobuf and gzip', ({ http }) => new ProtoExporter({ url: `http://${http}/v1/traces`, ...GZIP })],
-])('the OpenTelemetry SDK sends spans over %s', async (_transport, exporterFor) => {
-  const started = await start()
+])('the OpenTelemetry SDK sends spans over %s', async (_over, exporterFor, transport = 'auto') => {
+  const started = await start({ protocols: { grpc: { transport } } })
   const provider = new tracing.BasicTracerProvider({ spanProcessors: [new tracing.SimpleSpanProcessor(exporterFor(started))] })
   const span = provider
     .getTracer('agent', '1.0')
@@ -141,10 +146,15 @@ test('a signal that no pipeline takes is not offered', async () => {
   expect(errors[0]?.message).toContain('UNIMPLEMENTED')
 })
 
-test.each(['grpc', 'http'] as const)('a %s request in flight is answered before the receiver has shut down', async (protocol) => {
+test.each([
+  ['grpc', 'own'],
+  ['grpc', 'grpc-js'],
+  ['http', 'own'],
+])('a request in flight is answered before the receiver has shut down: %s, %s', async (protocol, transport) => {
   const arrived = deferred()
   const stored = deferred()
   const started = await start({
+    protocols: { grpc: { transport } },
     next: {
       traces: () => {
         arrived.resolve()
@@ -202,12 +212,16 @@ function deferred() {
   return { promise, resolve }
 }
 
-test.each(['grpc', 'http'])('a port in use by another program is told with the option to change: %s', async (protocol) => {
+test.each([
+  ['grpc', { transport: 'own' }],
+  ['grpc', { transport: 'grpc-js' }],
+  ['http', {}],
+])('a port in use by another program is told with the option to change: %s, %j', async (protocol, options) => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   const { port } = other.address() as { port: number }
   const message = `listen tcp 127.0.0.1:${port}: bind: address already in use; set receivers::otlp::protocols::${protocol}::endpoint to another address`
-  await expect(start({ protocols: { [protocol]: { endpoint: `localhost:${port}` } } })).rejects.toThrow(message)
+  await expect(start({ protocols: { [protocol]: { endpoint: `localhost:${port}`, ...options } } })).rejects.toThrow(message)
   other.close()
 })
 

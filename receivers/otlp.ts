@@ -8,10 +8,10 @@ import { auth, authenticating } from '../pipeline/auth.ts'
 import { receiver, Refused, type Context, type Outputs } from '../pipeline/component.ts'
 import { cors, createCors } from '../pipeline/cors.ts'
 import { checkEndpoint, parseEndpoint, type Address } from '../pipeline/listen.ts'
-import { serveGrpc } from '../pipeline/otlp_grpc.ts'
+import { serveGrpc, TRANSPORTS } from '../pipeline/otlp_grpc.ts'
 import { serveHttp } from '../pipeline/otlp_http.ts'
 import type { Take } from '../pipeline/otlp_server.ts'
-import { duration, group, number, text } from '../pipeline/schema.ts'
+import { duration, group, number, oneOf, text } from '../pipeline/schema.ts'
 import { checkTls, loadTls, tls, type TlsConfig } from '../pipeline/tls.ts'
 
 const SIGNALS = ['traces', 'logs'] as const
@@ -32,6 +32,12 @@ export default receiver({
             tls,
             auth,
             max_recv_msg_size_mib: number('Largest message, in MiB, after decompression.', { default: 64 }),
+            transport: oneOf(
+              TRANSPORTS,
+              'What speaks HTTP/2: `own`, a server made for requests of one message, which takes a fraction of the CPU, or `grpc-js`, the ' +
+                'library of the gRPC project. `auto` is `own`.',
+              { default: 'auto' },
+            ),
           },
           'OTLP over gRPC; on when the key is there, even without a value.',
           { default: null },
@@ -118,10 +124,13 @@ export default receiver({
         try {
           if (grpc) {
             const options = {
+              transport: grpc.transport,
               tls: await serverTls(grpc.tls),
               authenticate: authenticating(grpc.auth, context, 'grpc'),
               maxMessageBytes: grpc.max_recv_msg_size_mib * MIB,
+              maxBytesInFlight: admission.request_limit_mib * MIB,
               signals,
+              onError: (error: unknown) => log.error('The gRPC server failed; one connection was lost', { error }),
               limited: limited('grpc'),
             }
             await serve('grpc', grpc.endpoint, (bind) => serveGrpc({ ...options, ...bind }, taking(next, 'grpc', lease, context)))

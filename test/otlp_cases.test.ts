@@ -54,10 +54,15 @@ interface Running {
   stop(): Promise<void>
 }
 
-async function start({ http: overHttp = {}, grpc: overGrpc = {}, extensions = {} }: NonNullable<Case['config']> = {}): Promise<Running> {
+type Transport = 'own' | 'grpc-js'
+
+async function start(
+  transport: Transport,
+  { http: overHttp = {}, grpc: overGrpc = {}, extensions = {} }: NonNullable<Case['config']> = {},
+): Promise<Running> {
   const apis = Object.entries(extensions).map(([type, options]) => [type, configure(authenticators[type]!, options).api])
   const context = testContext({ id: 'otlp', kind: 'receiver', extensions: Object.fromEntries(apis) })
-  const protocols = { grpc: { endpoint: 'localhost:0', ...overGrpc }, http: { endpoint: 'localhost:0', ...overHttp } }
+  const protocols = { grpc: { endpoint: 'localhost:0', transport, ...overGrpc }, http: { endpoint: 'localhost:0', ...overHttp } }
   const receiver = configure(otlp, { protocols }, context)
   const batches: SpanBatch[] = []
   const next = async (items: readonly SpanBatch[]) => {
@@ -89,11 +94,11 @@ async function start({ http: overHttp = {}, grpc: overGrpc = {}, extensions = {}
 }
 
 /** Shared by all cases without settings of their own (R13), in the order of the file. */
-const shared = await start()
-afterAll(() => shared.stop())
+const shared = { own: await start('own'), 'grpc-js': await start('grpc-js') }
+afterAll(() => Promise.all([shared.own.stop(), shared['grpc-js'].stop()]))
 
-async function run(one: Case): Promise<string[]> {
-  const server = one.config ? await start(one.config) : shared
+async function run(one: Case, transport: Transport): Promise<string[]> {
+  const server = one.config ? await start(transport, one.config) : shared[transport]
   try {
     const found = differences(one.expect, await play(one, server))
     const path = (one.config?.http as { traces_url_path?: string } | undefined)?.traces_url_path ?? '/v1/traces'
@@ -102,7 +107,7 @@ async function run(one: Case): Promise<string[]> {
     const after = await sendHttp(server.http, { ...GOOD, path, headers })
     return after.status === 200 ? found : [...found, `the next request is answered ${after.status}`]
   } finally {
-    if (server !== shared) await server.stop()
+    if (one.config) await server.stop()
   }
 }
 
@@ -161,7 +166,13 @@ test('the cases of fixtures/otlp are all there', () => {
 describe('a case of the OTLP specification passes:', () => {
   test.each(cases.map((one) => [one.requirement, one.id, one.why, one] as const))(
     '%s %s: %s',
-    async (_requirement, _id, _why, one) => expect(await run(one)).toEqual([]),
+    async (_requirement, _id, _why, one) => expect(await run(one, 'own')).toEqual([]),
+    10_000,
+  )
+  const overGrpc = cases.filter(({ transport }) => transport === 'grpc')
+  test.each(overGrpc.map((one) => [one.requirement, one.id, one] as const))(
+    '%s %s on grpc-js',
+    async (_requirement, _id, one) => expect(await run(one, 'grpc-js')).toEqual([]),
     10_000,
   )
 })

@@ -21,7 +21,8 @@ import otlp from '../receivers/otlp.ts'
 import { authority, signedBy, written, type Certificate } from './certificates.ts'
 import { configure, problems, testContext } from './conformance.ts'
 
-const PROTOCOLS = ['grpc', 'http'] as const
+/** gRPC on the server of our own, and on grpc-js. */
+const PROTOCOLS = ['grpc', 'grpc-js', 'http'] as const
 type Protocol = (typeof PROTOCOLS)[number]
 
 const folder = mkdtempSync(join(tmpdir(), 'leyden-tls-'))
@@ -45,10 +46,11 @@ afterEach(async () => {
 /** A receiver of one protocol. */
 async function start(protocol: Protocol, options: object, { extensions = {}, admission = {}, next = keep } = {}) {
   const context = testContext({ id: 'otlp', kind: 'receiver', extensions })
-  const receiver = configure(otlp, { protocols: { [protocol]: { endpoint: 'localhost:0', ...options } }, admission }, context)
+  const [key, transport] = protocol === 'http' ? ['http'] : ['grpc', { transport: protocol === 'grpc' ? 'own' : protocol }]
+  const receiver = configure(otlp, { protocols: { [key]: { endpoint: 'localhost:0', ...transport, ...options } }, admission }, context)
   running.push(receiver)
   await receiver.start(next)
-  const line = context.lines.find(({ text }) => text === `info Starting ${protocol.toUpperCase()} server`)!
+  const line = context.lines.find(({ text }) => text === `info Starting ${key.toUpperCase()} server`)!
   return { context, port: Number(String(line.fields!.endpoint).split(':')[1]) }
 }
 
@@ -65,7 +67,7 @@ interface Caller {
 }
 
 /** Sends an empty export: `ok`, or why not. */
-const send = (protocol: Protocol, port: number, caller: Caller) => (protocol === 'grpc' ? sendGrpc : sendHttp)(port, caller)
+const send = (protocol: Protocol, port: number, caller: Caller) => (protocol !== 'http' ? sendGrpc : sendHttp)(port, caller)
 
 function sendGrpc(port: number, { ca, own, authorization }: Caller): Promise<string> {
   const credentials = ca
@@ -182,7 +184,7 @@ describe.each(PROTOCOLS)('over %s', (protocol) => {
     const { port, context } = await start(protocol, { auth }, { extensions })
     expect(await send(protocol, port, { authorization: 'Bearer s3cret' })).toBe('ok')
     const answers = [await send(protocol, port, { authorization: 'Bearer other' }), await send(protocol, port, {})]
-    for (const answer of answers) expect(answer).toMatch(protocol === 'grpc' ? /^UNAUTHENTICATED: / : /^401 Bearer: /)
+    for (const answer of answers) expect(answer).toMatch(protocol !== 'http' ? /^UNAUTHENTICATED: / : /^401 Bearer: /)
     expect(context.counts.receiver_unauthenticated_requests).toBe(2)
     expect(JSON.stringify([answers, context.lines])).not.toMatch(/s3cret|other/)
   })
@@ -194,7 +196,7 @@ describe.each(PROTOCOLS)('over %s', (protocol) => {
     const { port } = await start(protocol, { auth: { authenticator: 'basic_auth' } }, { extensions: { basic_auth: extension.api } })
     const basic = (password: string) => `Basic ${Buffer.from(`ann:${password}`).toString('base64')}`
     expect(await send(protocol, port, { authorization: basic('x') })).toBe('ok')
-    expect(await send(protocol, port, { authorization: basic('y') })).toMatch(protocol === 'grpc' ? /^UNAUTHENTICATED: / : /^401 Basic /)
+    expect(await send(protocol, port, { authorization: basic('y') })).toMatch(protocol !== 'http' ? /^UNAUTHENTICATED: / : /^401 Basic /)
   })
 })
 
@@ -271,12 +273,12 @@ describe('one client cannot keep the others out:', () => {
   test.each(PROTOCOLS)('what does not fit beside the requests under way is told to come back: %s', async (protocol) => {
     let release = () => {}
     const stored = new Promise<void>((resolve) => (release = resolve))
-    const sizes = protocol === 'grpc' ? { max_recv_msg_size_mib: 1 } : { max_request_body_size: 2 ** 20 }
+    const sizes = protocol !== 'http' ? { max_recv_msg_size_mib: 1 } : { max_request_body_size: 2 ** 20 }
     const next = { traces: () => stored }
     const { port, context } = await start(protocol, sizes, { admission: { request_limit_mib: 1 }, next })
-    const post = protocol === 'grpc' ? postGrpc : postHttp
+    const post = protocol !== 'http' ? postGrpc : postHttp
     const [first, second] = [post(port, 'a'.repeat(600_000)), post(port, 'b'.repeat(600_000))]
-    expect(await Promise.race([first, second])).toBe(protocol === 'grpc' ? 'UNAVAILABLE RetryInfo' : '503 1')
+    expect(await Promise.race([first, second])).toBe(protocol !== 'http' ? 'UNAVAILABLE RetryInfo' : '503 1')
     release()
     expect([await first, await second]).toContain('ok')
     expect(await post(port, 'c'.repeat(600_000))).toBe('ok')
