@@ -11,7 +11,6 @@ WORKDIR /leyden
 COPY --from=build /leyden/package.json ./
 COPY --from=build /leyden/node_modules node_modules
 COPY --from=build /leyden/dist dist
-COPY --from=build /leyden/proto proto
 COPY --from=build /leyden/config config
 RUN ln -s /leyden/dist/cli/leyden.js /usr/local/bin/leyden && chmod +x dist/cli/leyden.js && mkdir /data && chown node:node /data
 USER node
