@@ -47,8 +47,8 @@ export async function ingest({ batches, transports, seconds }: IngestOptions): P
 async function measure(transport: string, batch: number, seconds: number): Promise<(string | number)[]> {
   const load = makeLoad(batch, SPANS)
   const inFlight = Math.min(1_000, Math.max(32, Math.ceil(SPANS_IN_FLIGHT / batch)))
-  const leyden = await startLeyden()
-  const sender = transport === 'grpc' ? grpcSender(leyden.grpc) : httpSender(leyden.http, inFlight)
+  const leyden = await startLeyden(transport === 'grpc-js' ? transport : 'auto')
+  const sender = transport === 'http' ? httpSender(leyden.http, inFlight) : grpcSender(leyden.grpc)
   const cpu = async () => ({ leyden: await cpuSeconds(leyden.pid), clickhouse: await cpuSeconds(leyden.clickhousePid) })
   try {
     const before = await cpu()

@@ -1,7 +1,7 @@
 // A Leyden of its own for one measurement: a child process on free ports with an embedded ClickHouse in a new folder, and what the
 // operating system says of both processes.
 
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
@@ -24,29 +24,29 @@ export interface Leyden {
   readonly clickhousePid: number
   /** The rows of a query, each a list of columns. */
   query(sql: string): Promise<string[][]>
+  /** kill -9, of Leyden alone, and a start with the same store and ports. */
+  killAndRestart(): Promise<void>
   /** Ends it and removes what it stored. */
   stop(): Promise<void>
 }
 
-export async function startLeyden(): Promise<Leyden> {
+/** `transport` as the otlp receiver has it. */
+export async function startLeyden(transport = 'auto'): Promise<Leyden> {
   const folder = await mkdtemp(join(tmpdir(), 'leyden-bench-'))
   const store = join(folder, 'store')
   const [grpc, http, health, metrics] = await freePorts(4)
   const config = join(folder, 'pipeline.yaml')
-  await writeFile(config, pipeline(store, { grpc: grpc!, http: http!, health: health!, metrics: metrics! }))
+  await writeFile(config, pipeline(store, { grpc: grpc!, http: http!, health: health!, metrics: metrics! }, transport))
 
-  const cli = fileURLToPath(new URL('../cli/leyden.js', import.meta.url))
-  const child = spawn(process.execPath, [cli, 'run', '--config', config], { stdio: ['ignore', 'ignore', 'inherit'] })
-  const exited = once(child, 'exit')
-  for (const deadline = Date.now() + START_MS; !(await answers(`http://localhost:${health}/`)); await sleep(50)) {
-    if (child.exitCode !== null || Date.now() > deadline) throw new Error('leyden did not start: see above')
-  }
+  let child = await launch(config, health!)
   const clickhousePid = (await readAddress(store))!.pid
 
   return {
     grpc: `localhost:${grpc}`,
     http: `http://localhost:${http}`,
-    pid: child.pid!,
+    get pid() {
+      return child.pid!
+    },
     clickhousePid,
     async query(sql) {
       let text = ''
@@ -57,14 +57,32 @@ export async function startLeyden(): Promise<Leyden> {
         .filter(Boolean)
         .map((line) => line.split('\t'))
     },
+    async killAndRestart() {
+      await end(child, 'SIGKILL')
+      child = await launch(config, health!)
+    },
     async stop() {
-      child.kill()
-      await exited
+      await end(child, 'SIGTERM')
       process.kill(clickhousePid)
       while (isAlive(clickhousePid)) await sleep(50)
       await rm(folder, { recursive: true })
     },
   }
+}
+
+async function launch(config: string, health: number): Promise<ChildProcess> {
+  const cli = fileURLToPath(new URL('../cli/leyden.js', import.meta.url))
+  const child = spawn(process.execPath, [cli, 'run', '--config', config], { stdio: ['ignore', 'ignore', 'inherit'] })
+  for (const deadline = Date.now() + START_MS; !(await answers(`http://localhost:${health}/`)); await sleep(50)) {
+    if (child.exitCode !== null || Date.now() > deadline) throw new Error('leyden did not start: see above')
+  }
+  return child
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  await exited
 }
 
 /** Seconds of CPU that a process has used; NaN where the system does not say (it has no /proc). */
@@ -75,15 +93,20 @@ export async function cpuSeconds(pid: number): Promise<number> {
 }
 
 /** The most memory that a process has had resident, in MB. */
-export async function peakMegabytes(pid: number): Promise<number> {
+export const peakMegabytes = (pid: number): Promise<number> => memory(pid, 'VmHWM')
+
+/** What it has resident now. */
+export const megabytes = (pid: number): Promise<number> => memory(pid, 'VmRSS')
+
+async function memory(pid: number, name: string): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024
+  return Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1024
 }
 
-function pipeline(store: string, ports: { grpc: number; http: number; health: number; metrics: number }): string {
+function pipeline(store: string, ports: { grpc: number; http: number; health: number; metrics: number }, transport: string): string {
   return `
 receivers:
-  otlp: {protocols: {grpc: {endpoint: localhost:${ports.grpc}}, http: {endpoint: localhost:${ports.http}}}}
+  otlp: {protocols: {grpc: {endpoint: localhost:${ports.grpc}, transport: ${transport}}, http: {endpoint: localhost:${ports.http}}}}
 connectors:
   rollouts: {root_grace: 1s}
 processors:
