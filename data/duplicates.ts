@@ -1,6 +1,7 @@
 // One call once. Several instrumentations record the same model call: as parent and child, as siblings, or in
 // traces of their own. The richer record wins and fills its gaps from the others.
 
+import type { Message } from './dialect.ts'
 import { textIn, toolCallsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
 import { argumentsKey } from './tool_values.ts'
@@ -139,9 +140,12 @@ function richness({ tokens, prompt, completion, usage }: Call): number {
   return (tokens?.response.length ? 8 : 0) + (prompt.length > 0 ? 4 : 0) + (completion ? 2 : 0) + (usage ? 1 : 0)
 }
 
-/** The call with its gaps filled from another record of it, and with the flags of the messages that were taken. */
+/** The call with its gaps filled from another record of it, and with the flags of the messages that were taken. Tool calls without ids are a gap too. */
 export function completeFrom<T extends Pick<Call, 'prompt' | 'completion' | 'flags'>>(call: T, other: Partial<T>): T {
-  const tookMessages = (isGap(call.prompt) && !isGap(other.prompt)) || (isGap(call.completion) && !isGap(other.completion))
+  const completion = lacksIds(call.completion) && !isGap(other.completion) && !lacksIds(other.completion) ? undefined : call.completion
+  const tookMessages = (isGap(call.prompt) && !isGap(other.prompt)) || (isGap(completion) && !isGap(other.completion))
   const flags = tookMessages ? [...new Set([...call.flags, ...(other.flags ?? [])])] : call.flags
-  return { ...fillGaps(call, other), flags }
+  return { ...fillGaps({ ...call, completion }, other), flags }
 }
+
+const lacksIds = (completion: Message | undefined): boolean => toolCallsIn(completion).some((part) => part.id === undefined)

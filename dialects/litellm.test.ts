@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 
+import { expectedShape } from '../data/expected_shape.ts'
 import { read, run } from '../test/read.ts'
 
 const request = (attributes: Record<string, string>) => ({ id: 'req', name: 'litellm_request', at: 10, for: 20, attributes })
@@ -21,6 +22,21 @@ describe('litellm', () => {
     expect(calls).toMatchObject([{ finish: 'stop', tokens: { prompt: [1, 2], response: [7] }, merged_span_ids: [] }])
     expect(calls[0]!.prompt[0]!.parts).toEqual([{ kind: 'text', text: "What's up in Rome?" }])
     expect(duplicates).toBe(0)
+  })
+
+  test('tool calls of the request have no ids; those of the raw answer are better', () => {
+    const asked = request({
+      'gen_ai.operation.name': 'acompletion',
+      'gen_ai.completion.0.function_call.name': 'look',
+      'gen_ai.completion.0.function_call.arguments': '{"city":"Rome"}',
+      'gen_ai.completion.1.function_call.name': 'look',
+      'gen_ai.completion.1.function_call.arguments': '{"city":"Oslo"}',
+    })
+    const call = (id: string, city: string) => `{'id': '${id}', 'function': {'name': 'look', 'arguments': '{"city":"${city}"}'}}`
+    const choices = `[{'message': {'role': 'assistant', 'tool_calls': [${call('c1', 'Rome')}, ${call('c2', 'Oslo')}]}}]`
+    const shown = (...spans: Parameters<typeof run>) => expectedShape(read(run(...spans))).llmCalls[0]!.toolCalls
+    expect(shown(asked)).toEqual(['look({"city":"Rome"})#-', 'look({"city":"Oslo"})#-'])
+    expect(shown(asked, raw({ 'llm.x.choices': choices }))).toEqual(['look({"city":"Rome"})#c1', 'look({"city":"Oslo"})#c2'])
   })
 
   test('response_token_ids with one list for each choice', () => {

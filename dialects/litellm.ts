@@ -4,9 +4,10 @@
 import type { CallReading, Dialect, PartReading, Reading } from '../data/dialect.ts'
 import { callOf, contentOf } from '../data/genai.ts'
 import { readIndexedCall } from '../data/indexed_call.ts'
+import { joinMessages, readMessage } from '../data/messages.ts'
 import { readRequest, readResponse } from '../data/provider_body.ts'
 import type { Attributes, Span } from '../data/span.ts'
-import { decode, first, recordOf, textOf, unflatten } from '../data/values.ts'
+import { decode, first, listOf, recordOf, textOf, unflatten } from '../data/values.ts'
 
 const NAMES = new Set(['litellm_request', 'raw_gen_ai_request'])
 /** LiteLLM's call types that are inference, with and without `a` for asynchronous. */
@@ -27,14 +28,16 @@ export default {
   },
 } satisfies Dialect
 
-/** Older proxies write indexed messages. */
+/** Older proxies write indexed messages; current ones still do so for tool calls, one an index and without their ids. */
 function readCall(attributes: Attributes, operation: string): CallReading {
   const content = contentOf(attributes)
   const { prompt, completion, tools, finish } = readIndexedCall(attributes, 'llm.request.functions')
+  const asked = listOf(unflatten(attributes, 'gen_ai.completion')).map((entry) => recordOf(entry)?.function_call)
+  const calls = asked.filter((call) => call !== undefined)
   return callOf(attributes, {
     operation,
     prompt: content.prompt.length > 0 ? content.prompt : prompt,
-    completion: content.completion ?? completion,
+    completion: content.completion ?? (calls.length > 0 ? joinMessages(readMessage({ role: 'assistant', tool_calls: calls })) : completion),
     tools: content.tools ?? tools,
     finish: content.finish ?? finish,
     tokens: undefined,
