@@ -34,6 +34,8 @@ interface Followed {
   head_bytes: number
   /** Size at which there was nothing to use; until it changes there is nothing to do. */
   idle_at: number
+  /** When its name was gone, or when it grew after that. */
+  missed_at: number | undefined
   handle: FileHandle | undefined
 }
 
@@ -43,11 +45,15 @@ const LARGEST_CHUNK = 64 << 20
 const HEAD = 1_024
 /** Files kept open, so that what is written to them after a rotation is read. */
 const MAX_OPEN = 256
+const MAX_GONE = 1_000
+/** How long after a rotation a writer may take to open the new file. */
+const WRITTEN_STILL_MS = 10_000
 
 /** @param from_end begins files that are found by the first poll, and were not known before, at their end */
 export function follow(known: readonly Place[], from_end: boolean, take: Take): Follower {
   const files = new Map<string, Followed>()
-  const earlier = new Map(known.map((place) => [place.inode, place]))
+  /** Places in files that have no name here, or had none when it was looked for: just then they may have got another. */
+  const gone = new Map(known.map((place) => [place.inode, place]))
   let skip = from_end
 
   async function poll(paths: readonly string[]): Promise<void> {
@@ -67,6 +73,7 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
       seen.add(inode)
       const file = files.get(inode) ?? begin(path, inode, Number(found.size))
       file.path = path
+      file.missed_at = undefined
       if (Number(found.size) !== file.idle_at) await attempt(() => readOn(file))
     }
     skip = false
@@ -76,10 +83,11 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
   }
 
   function begin(path: string, inode: string, size: number): Followed {
-    const place = earlier.get(inode) ?? { offset: skip ? size : 0, head: digest(Buffer.alloc(0)), head_bytes: 0 }
+    const place = gone.get(inode) ?? { offset: skip ? size : 0, head: digest(Buffer.alloc(0)), head_bytes: 0 }
     const { offset, head, head_bytes } = place
-    const file = { path, inode, offset, head, head_bytes, idle_at: -1, handle: undefined }
+    const file = { path, inode, offset, head, head_bytes, idle_at: -1, missed_at: undefined, handle: undefined }
     files.set(inode, file)
+    gone.delete(inode)
     return file
   }
 
@@ -105,12 +113,20 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
     }
   }
 
-  /** Its name is gone: rotated away, or deleted. What is open can still be read. */
+  /** Its name is gone: rotated away, or deleted. Its writer may still write to it for a while, and what is open can be read. */
   async function leave(file: Followed): Promise<void> {
+    file.missed_at ??= Date.now()
+    const before = file.offset
     if (file.handle) await readOn(file)
+    if (file.offset > before) file.missed_at = Date.now()
+    if (file.handle && Date.now() - file.missed_at < WRITTEN_STILL_MS) return
     await file.handle?.close()
     files.delete(file.inode)
-    earlier.delete(file.inode)
+    gone.set(file.inode, placeOf(file))
+    for (const inode of gone.keys()) {
+      if (gone.size <= MAX_GONE) break
+      gone.delete(inode)
+    }
   }
 
   async function closeSome(): Promise<void> {
@@ -123,7 +139,7 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
 
   return {
     poll,
-    places: () => [...files.values()].map(({ inode, offset, head, head_bytes }) => ({ inode, offset, head, head_bytes })),
+    places: () => [...gone.values(), ...[...files.values()].map(placeOf)],
     async close() {
       for (const file of files.values()) {
         await file.handle?.close()
@@ -132,6 +148,8 @@ export function follow(known: readonly Place[], from_end: boolean, take: Take): 
     },
   }
 }
+
+const placeOf = ({ inode, offset, head, head_bytes }: Followed): Place => ({ inode, offset, head, head_bytes })
 
 async function sameHead(handle: FileHandle, { head, head_bytes }: Followed): Promise<boolean> {
   return head_bytes === 0 || digest(await read(handle, 0, head_bytes)) === head
