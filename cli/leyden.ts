@@ -38,6 +38,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Runs cases of your own: spans in, expected transitions out',
     load: async () => (await import('./test.ts')).test,
   },
+  recredit: {
+    summary: 'Computes returns and advantages of what is stored again',
+    load: async () => (await import('./recredit.ts')).recredit,
+  },
   version: { summary: 'Prints the version', load: async () => version },
 }
 

@@ -5,7 +5,7 @@ import { chains } from './chains.ts'
 import { unfit } from './completeness.ts'
 import { globs } from './glob.ts'
 import { place } from './place.ts'
-import { AS_GIVEN, outcome, type RewardOptions, type StepReward } from './rewards.ts'
+import { AS_GIVEN, outcome, type Outcome, type RewardOptions, type StepReward } from './rewards.ts'
 import type { Call, Reject, Rollout, Transition } from './rollout.ts'
 import type { SpanTree } from './tree.ts'
 
@@ -41,12 +41,11 @@ export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[],
     else picked.push({ call, policy })
   }
 
-  const rewards = outcome(rollout.rewards, taken, rollout.tree, reward_options)
-  const given = stepRewards(
-    rollout.tree,
+  const { rewards, given } = giveRewards(
+    rollout,
     taken,
     picked.map(({ call }) => call),
-    rewards.steps,
+    reward_options,
   )
   const parentOf = chains()
   const transitions = picked.map(({ call, policy }, step): Transition => {
@@ -73,6 +72,21 @@ export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[],
     }
   })
   return { transitions, rejects, outcome: rewards.outcome, reward_options }
+}
+
+/**
+ * What each policy call was given.
+ * @param taken calls of policies
+ * @param picked those of them that are trained
+ */
+export function giveRewards(
+  { rewards, tree }: Pick<Rollout, 'rewards' | 'tree'>,
+  taken: readonly Call[],
+  picked: readonly Call[],
+  options: RewardOptions,
+): { rewards: Outcome; given: StepReward[] } {
+  const found = outcome(rewards, taken, tree, options)
+  return { rewards: found, given: stepRewards(tree, taken, picked, found.steps) }
 }
 
 const JUDGED = { reason: 'judged', detail: 'the call belongs to a judge, an evaluator or a reward' }

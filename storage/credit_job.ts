@@ -10,6 +10,7 @@ import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { statusRule } from '../credit/statuses.ts'
 import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
 import { groupId } from './groups.ts'
+import { dropStagingTables, withStaging } from './staging.ts'
 import { openRows, putFloat64, putNullable, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
 
 export interface CreditJob {
@@ -17,6 +18,8 @@ export interface CreditJob {
   committed(rollouts: readonly Rollout[]): void
   /** Finds the groups that an earlier run left without credit. */
   resume(): Promise<void>
+  /** Credits these groups now, those at least that were credited before or are complete. */
+  again(groups: readonly string[]): Promise<void>
   /** Waits for what is being computed; what is waited for is found again by `resume`. */
   close(): Promise<void>
 }
@@ -101,6 +104,18 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
     }
   }
 
+  async function again(ids: readonly string[]): Promise<void> {
+    const next = working.then(async () => {
+      for (let i = 0; i < ids.length; i += TOGETHER) {
+        const groups = await run(() => membersOf(ids.slice(i, i + TOGETHER)))
+        const ready = [...groups].filter(([, members]) => isComplete(members) || isSettled(members))
+        if (ready.length > 0) await credit(ready, Date.now())
+      }
+    })
+    working = next.catch(() => {})
+    await next
+  }
+
   /** Attempts by group, in the order in which they began. */
   async function membersOf(ids: readonly string[]): Promise<Map<string, Member[]>> {
     const rows = await select<Omit<Member, 'credit' | 'transitions' | 'scored'> & MemberRow>(
@@ -145,22 +160,16 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
   }
 
   async function update(advantages: Rows): Promise<void> {
-    const staging = `${STAGING}${randomUUID().replaceAll('-', '')}`
-    const query = (sql: string) => run(() => client.command({ query: sql }))
-    await query(
-      `CREATE TABLE IF NOT EXISTS ${staging} (key String, rollout_id String, advantage Nullable(Float64), credit_version UInt32)
-       ENGINE = Join(ANY, LEFT, key)`,
-    )
-    try {
+    const command = (query: string) => run(() => client.command({ query }))
+    const columns = 'key String, rollout_id String, advantage Nullable(Float64), credit_version UInt32'
+    await withStaging({ command }, columns, async (staging) => {
       await insert(staging, 'key, rollout_id, advantage, credit_version', written(advantages), randomUUID())
-      await query(
+      await command(
         `UPDATE transition_rows
          SET advantage = joinGet(${staging}, 'advantage', ${KEY}), credit_version = joinGet(${staging}, 'credit_version', ${KEY})
          WHERE tenant = '' AND rollout_id IN (SELECT rollout_id FROM ${staging}) AND ${KEY} IN (SELECT key FROM ${staging})`,
       )
-    } finally {
-      await query(`DROP TABLE IF EXISTS ${staging}`)
-    }
+    })
   }
 
   async function lastVersions(groups: readonly string[]): Promise<Map<string, number>> {
@@ -181,7 +190,7 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
     await working
   }
 
-  return { committed, resume, close }
+  return { committed, resume, again, close }
 }
 
 interface MemberRow {
@@ -209,17 +218,7 @@ function isSettled(members: readonly Member[]): boolean {
   return scored.size >= members.at(-1)!.credit.min_group
 }
 
-const STAGING = 'credit_staging_'
 const KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(step))"
-
-/** What a run that was killed left behind. */
-async function dropStagingTables(client: ClickHouseClient): Promise<void> {
-  const left = await client.query({
-    query: `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '${STAGING}')`,
-    format: 'JSONEachRow',
-  })
-  for (const { name } of await left.json<{ name: string }>()) await client.command({ query: `DROP TABLE IF EXISTS ${name}` })
-}
 
 function putAdvantages(rows: Rows, members: readonly Member[], { advantages }: GroupCredit, version: number): void {
   for (const [m, { rollout_id, attempt_id, revision, transitions }] of members.entries()) {

@@ -35,7 +35,7 @@ test('only what leads to calls, tools and rewards is kept, in its order', () => 
   }
   const kept = outline({ ...one, tree, calls: [call], tools: [tool], transitions: [{ ...transition!, span_id: 'call' }] })
   expect(kept.nodes).toEqual({ parent: [-1, 0, 1, 1], start: [0, 5, 10, 30], end: [100, 90, 20, 40] })
-  expect(kept.calls).toEqual([{ node: 2, span_id: 'call', agent: 'solver', judged: false, step: 0 }])
+  expect(kept.calls).toEqual([{ node: 2, span_id: 'call', agent: 'solver', judged: false, step: 0, taken: true }])
   expect(kept.tools).toEqual([
     { node: 3, name: 'search', key: 'search({"a":2,"b":1})', inferred: false, requested_by: 'call', air_class: 'ok', judged: false },
   ])

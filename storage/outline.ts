@@ -2,7 +2,8 @@
 // enough to credit it again when a score comes after its spans have expired.
 
 import { toolKey } from '../credit/air.ts'
-import type { Rollout, Tool } from '../data/rollout.ts'
+import { AS_GIVEN, type RewardOptions } from '../data/rewards.ts'
+import type { Call, Place, Reward, Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
 
 export interface Outline {
@@ -10,7 +11,16 @@ export interface Outline {
   readonly origin: string
   /** Spans that lead from a root to a call, a tool or a reward. `parent` is an index here, -1 for a root. */
   readonly nodes: { readonly parent: readonly number[]; readonly start: readonly number[]; readonly end: readonly number[] }
-  readonly calls: readonly { node: number; span_id: string; agent: string; judged: boolean; step: number | null }[]
+  readonly calls: readonly {
+    node: number
+    span_id: string
+    agent: string
+    judged: boolean
+    step: number | null
+    /** A policy answered it, trained or not. */
+    taken: boolean
+    times?: Times
+  }[]
   readonly tools: readonly {
     node: number
     name: string
@@ -20,19 +30,34 @@ export interface Outline {
     requested_by: string
     air_class: Tool['air_class'] | null
     judged: boolean
+    times?: Times
   }[]
   /** Most that AIR gives, as a share of the reward range. */
   readonly air_weight: number
-  readonly rewards: readonly { node: number; target: number; reward_id: string; source: string; values: Readonly<Record<string, number>> }[]
+  readonly rewards: readonly OutlinedReward[]
+  readonly reward_options: RewardOptions
 }
 
-export function outline({ tree, calls, tools, rewards, transitions, air_weight = 0 }: Rollout): Outline {
+export interface OutlinedReward extends Pick<Reward, 'reward_id' | 'id' | 'source' | 'primary' | 'override' | 'sequence_id'> {
+  readonly node: number
+  /** -1 for the whole rollout, null where it names nothing. */
+  readonly target: number | null
+  readonly times: Times
+  readonly values: Readonly<Record<string, number | null>>
+}
+
+/** Nanoseconds since the epoch, in digits: beginning and end of what has no span of its own. */
+type Times = readonly [start: string, end: string]
+
+export function outline(rollout: Rollout): Outline {
+  const { tree, calls, tools, rewards, transitions, rejects, air_weight = 0, reward_options = AS_GIVEN } = rollout
   const places = [...calls, ...tools, ...rewards].map(({ node }) => node).concat(rewards.map(({ target_node = -1 }) => target_node))
   const kept = withAncestors(tree, places)
   const index = new Map(kept.map((node, i) => [node, i]))
   const at = (node: number) => index.get(node) ?? -1
   const end = lastingEnds(tree)
   const steps = new Map(transitions.map(({ span_id, step }) => [span_id, step]))
+  const untrained = new Set(rejects.flatMap(({ span_id, policy }) => (policy === '' ? [] : [span_id])))
   return {
     origin: String(tree.origin),
     nodes: {
@@ -40,12 +65,14 @@ export function outline({ tree, calls, tools, rewards, transitions, air_weight =
       start: kept.map((node) => tree.start[node]!),
       end: kept.map((node) => end[node]!),
     },
-    calls: calls.map(({ node, span_id, agent, judged }) => ({
+    calls: calls.map(({ node, span_id, agent, judged, ...times }) => ({
       node: at(node),
       span_id,
       agent: agent ?? '',
       judged,
       step: steps.get(span_id) ?? null,
+      taken: !judged && (steps.has(span_id) || untrained.has(span_id)),
+      ...(node === -1 ? { times: timesOf(times) } : {}),
     })),
     tools: tools.map((tool) => ({
       node: at(tool.node),
@@ -55,17 +82,77 @@ export function outline({ tree, calls, tools, rewards, transitions, air_weight =
       requested_by: tool.requested_by,
       air_class: tool.air_class ?? null,
       judged: tool.judged,
+      ...(tool.node === -1 ? { times: timesOf(tool) } : {}),
     })),
     air_weight,
-    rewards: rewards.map(({ node, target_node = -1, reward_id, source, dimensions }) => ({
-      node: at(node),
-      target: at(target_node),
-      reward_id,
-      source,
-      values: Object.fromEntries(dimensions.flatMap(({ name, value }) => (value === null ? [] : [[name, value]]))),
+    rewards: rewards.filter(isPlaced).map((reward) => outlinedReward(reward, at)),
+    reward_options,
+  }
+}
+
+/** What names a span or response that is not there says nothing. */
+const isPlaced = ({ target, target_node }: Reward): boolean => target_node !== undefined || !(target?.span_id || target?.response_id)
+
+/** @param at where a node of the rollout's tree stands in the outline; -1 for one that is not there */
+export function outlinedReward(reward: Reward, at: (node: number) => number): OutlinedReward {
+  const { node, target, target_node, reward_id, id, source, primary, override, sequence_id, dimensions } = reward
+  return {
+    node: at(node),
+    target: target === undefined ? null : target_node === undefined ? -1 : at(target_node),
+    times: timesOf(reward),
+    values: Object.fromEntries(dimensions.map(({ name, value }) => [name, value])),
+    ...{ reward_id, id, source, primary, override, sequence_id },
+  }
+}
+
+const timesOf = ({ start_time, end_time }: Pick<Reward, 'start_time' | 'end_time'>): Times => [String(start_time), String(end_time)]
+
+/** What a rollout is credited by, as its outline kept it. What credit does not look at is not there. */
+export interface Restored {
+  readonly tree: SpanTree
+  readonly calls: readonly (Call & { readonly step: number | null; readonly taken: boolean })[]
+  readonly tools: readonly Tool[]
+  readonly rewards: readonly Reward[]
+}
+
+export function restore({ origin, nodes, calls, tools, rewards }: Outline): Restored {
+  const count = nodes.parent.length
+  const tree: SpanTree = {
+    count,
+    origin: BigInt(origin),
+    parent: Int32Array.from(nodes.parent),
+    start: Float64Array.from(nodes.start),
+    end: Float64Array.from(nodes.end),
+    orphans: 0,
+    cycles: 0,
+  }
+  const absolute = (microseconds: number) => tree.origin + BigInt(Math.round(microseconds * 1_000))
+  const placed = (node: number, times: Times | undefined): Place => ({
+    ...NOWHERE,
+    node,
+    start_time: times ? BigInt(times[0]) : node === -1 ? 0n : absolute(tree.start[node]!),
+    end_time: times ? BigInt(times[1]) : node === -1 ? 0n : absolute(tree.end[node]!),
+  })
+  return {
+    tree,
+    calls: calls.map(({ node, times, ...call }) => ({ ...NO_CALL, ...placed(node, times), ...call })),
+    // The key stands for name and arguments, which nobody needs any more.
+    tools: tools.map(({ node, times, key, air_class, ...tool }) => ({
+      ...{ ...placed(node, times), ...tool, kind: 'tool', name: key, verdict: { status: 'unknown', evidence: 'outline' } },
+      ...(air_class ? { air_class } : {}),
+    })),
+    rewards: rewards.map(({ node, target, times, values, ...reward }) => ({
+      ...placed(node, times),
+      ...reward,
+      given_at: Number(BigInt(times[1]) / 1_000_000n),
+      dimensions: Object.entries(values).map(([name, value]) => ({ name, value })),
+      ...(target === null ? {} : { target: {}, target_node: target === -1 ? undefined : target }),
     })),
   }
 }
+
+const NOWHERE = { span_id: '', parent_span_id: '', trace_id: '', dialect: '', scope: '', judged: false }
+const NO_CALL = { operation: '', model: '', prompt: [], flags: [], merged_span_ids: [] }
 
 function withAncestors({ parent }: SpanTree, places: readonly number[]): number[] {
   const kept = new Set<number>()

@@ -34,7 +34,8 @@ export async function nextRevisions(
   const partial = new Set([...parts].filter(([key, part]) => revisions.has(key) || part.some((d) => !d.rollout.held)).map(([key]) => key))
   const readBack = await readItemsOf(storage, partial, parts, owners, groupBy)
 
-  return [...parts].map(([key, part]) => {
+  const covered = await storage.coveredByOld(keys.filter((key) => revisions.has(routeKey(key.rollout_id, key.attempt_id))))
+  const rollouts = [...parts].map(([key, part]) => {
     const items = partial.has(key) ? (readBack.get(key) ?? []) : part.flatMap(({ rollout }) => heldItems(rollout.held!))
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
@@ -47,7 +48,13 @@ export async function nextRevisions(
       covered_until: Math.max(...part.map(({ rollout }) => rollout.last_at)),
     })
   })
+  // What has lost spans since its last revision must not lose its transitions with them: only rewards are still heard.
+  const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
+  for (const rollout of expired) await storage.rewardExpired(rollout, rollout.rewards)
+  return rollouts.filter((rollout) => !expired.has(rollout))
 }
+
+const keyOf = ({ rollout_id, attempt_id }: Rollout) => routeKey(rollout_id, attempt_id)
 
 /** Late spans without a hint come under their trace's id; storage may know that trace as part of another rollout. */
 function byKey(due: readonly Due[], owners: ReadonlyMap<string, string>): Map<string, Due[]> {

@@ -60,7 +60,7 @@ export const REWARD_COLUMNS = `tenant, reward_id, target_rollout_id, target_trac
   name, value, label, source, annotator, given_at, received_at`
 
 /** One row for each dimension of a reward. */
-export function putReward(rows: Rows, { tenant }: Rollout, reward: Reward, receivedAt: number): void {
+export function putReward(rows: Rows, { tenant }: Pick<Rollout, 'tenant'>, reward: Reward, receivedAt: number): void {
   const { rollout_id = '', trace_id = '', span_id = '', response_id = '', session = '' } = reward.target ?? {}
   for (const { name, value, label = '' } of reward.dimensions) {
     for (const text of [tenant, reward.reward_id, rollout_id, trace_id, span_id, response_id, session, name]) putString(rows, text)
@@ -74,7 +74,12 @@ export function putReward(rows: Rows, { tenant }: Rollout, reward: Reward, recei
 
 export const REWARD_TARGET_COLUMNS = 'tenant, reward_id, rollout_id, attempt_id, resolved_at'
 
-export function putRewardTarget(rows: Rows, { tenant, rollout_id, attempt_id }: Rollout, { reward_id }: Reward, resolvedAt: number): void {
+export function putRewardTarget(
+  rows: Rows,
+  { tenant, rollout_id, attempt_id }: Omit<Members, 'trace_ids'>,
+  { reward_id }: Reward,
+  resolvedAt: number,
+): void {
   for (const text of [tenant, reward_id, rollout_id, attempt_id]) putString(rows, text)
   putUInt64(rows, resolvedAt)
   rows.count++

@@ -2,7 +2,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import type { Rollout } from '../data/rollout.ts'
+import type { Reward, Rollout } from '../data/rollout.ts'
 import type { Item } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 
@@ -39,6 +39,10 @@ export interface Storage {
   lastRevisions(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Map<string, number>>
   /** Traces with spans that no committed revision covers: what a restart resumes. */
   uncovered(): Promise<Uncovered[]>
+  /** Items that the live revision covers, by key as above, of those of the rollouts whose spans may have expired in part. */
+  coveredByOld(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Map<string, number>>
+  /** Credits a rollout by rewards that came after its spans expired. */
+  rewardExpired(rollout: { rollout_id: string; attempt_id: string }, rewards: readonly Reward[]): Promise<void>
   /** Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. */
   writeRevision(rollouts: readonly Rollout[]): Promise<void>
   /** Makes the revisions live and has the advantages of the groups concerned computed. */
