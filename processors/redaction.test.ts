@@ -7,7 +7,8 @@ import { readItem, scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
 import { configure, conforms, logBatch, problems, spanBatch, testContext } from '../test/conformance.ts'
-import { chat } from '../test/spans.ts'
+import { startLeyden } from '../test/leyden.ts'
+import { chat, endOf, traces } from '../test/spans.ts'
 import redaction from './redaction.ts'
 
 conforms(redaction)
@@ -172,4 +173,23 @@ test('what is hidden is counted by rule, and a batch without anything to hide pa
   expect(context.counts).toEqual({})
   processor.process(spanBatch([{ id: 'a', attributes: { 'input.value': 'ada@example.com, AKIAIOSFODNN7EXAMPLE' } }]))
   expect(context.counts).toEqual({ leyden_redacted_values: 2 })
+})
+
+test('in a pipeline before the connector, nothing of it is stored, and the rejected call says why', async () => {
+  const leyden = await startLeyden('{processors: {redaction: }, service: {pipelines: {traces: {processors: [redaction]}}}}')
+  try {
+    await leyden.post(
+      'traces',
+      traces('t', [chat('a', { prompt: 'I am ada@example.com' })], { 'leyden.rollout.id': 'r', owner: 'ada@example.com' }),
+    )
+    await leyden.post('logs', endOf('r'))
+    const rejects = await leyden.rows<{ reason: string }>(1, "SELECT reason FROM rejects WHERE rollout_id = 'r'")
+    expect(rejects).toEqual([{ reason: 'redacted' }])
+    const [kept] = await leyden.query(
+      "SELECT count() AS spans, countIf(position(concat(payload, resource), 'ada@') > 0) AS leaks FROM spans WHERE signal = 'span'",
+    )
+    expect(kept).toMatchObject({ spans: 1, leaks: 0 })
+  } finally {
+    await leyden.remove()
+  }
 })
