@@ -70,16 +70,18 @@ export async function startLeyden(transport = 'auto'): Promise<Leyden> {
   }
 }
 
-async function launch(config: string, health: number): Promise<ChildProcess> {
+export async function launch(config: string, health: number): Promise<ChildProcess> {
   const cli = fileURLToPath(new URL('../cli/leyden.js', import.meta.url))
-  const child = spawn(process.execPath, [cli, 'run', '--config', config], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const child = spawn(process.execPath, [cli, 'run', '--config', config, '--set', 'service.telemetry.logs.level=warn'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   for (const deadline = Date.now() + START_MS; !(await answers(`http://localhost:${health}/`)); await sleep(50)) {
     if (child.exitCode !== null || Date.now() > deadline) throw new Error('leyden did not start: see above')
   }
   return child
 }
 
-async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   const exited = once(child, 'exit')
   child.kill(signal)
   await exited
@@ -119,7 +121,7 @@ extensions:
   clickhouse_storage: {url: "embedded:${store}"}
   health_check: {endpoint: localhost:${ports.health}}
 service:
-  telemetry: {metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${ports.metrics}}}}}]}}
+  telemetry: {logs: {level: warn}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${ports.metrics}}}}}]}}
   extensions: [clickhouse_storage, health_check]
   pipelines:
     traces: {receivers: [otlp], exporters: [rollouts]}
@@ -127,7 +129,7 @@ service:
 `
 }
 
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, 'localhost'))
   await Promise.all(servers.map((server) => once(server, 'listening')))
   const ports = servers.map((server) => (server.address() as AddressInfo).port)

@@ -1,4 +1,4 @@
-// npm run bench -- <ingest|assemble|read|grpc>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <ingest|assemble|read|grpc|soak>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -7,6 +7,7 @@ import { assembleOne } from './assemble.ts'
 import { grpcTransports } from './grpc.ts'
 import { ingest } from './ingest.ts'
 import { readAgain } from './read.ts'
+import { soak } from './soak.ts'
 
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 
@@ -20,6 +21,8 @@ Usage:
       Reads the spans of one rollout: decoding, then reading, each per second of CPU.
   npm run bench -- grpc [--batch 1,64,512] [--seconds 5]
       What the gRPC transport costs by itself, against @grpc/grpc-js.
+  npm run bench -- soak [--minutes 10] [--rate 5000] [--transport http,grpc]
+      Holds a rate of spans a second while Leyden is killed (-9) every 30 s, and counts what was acknowledged, stored, doubled and lost.
 
 Compare only figures of one run on one machine.
 `
@@ -30,6 +33,8 @@ const { positionals, values } = parseArgs({
     transport: { type: 'string', default: 'http,grpc' },
     batch: { type: 'string', default: '1,64,512' },
     seconds: { type: 'string', default: '5' },
+    minutes: { type: 'string', default: '10' },
+    rate: { type: 'string', default: '5000' },
     spans: { type: 'string', default: '20000,100000' },
     help: { type: 'boolean', default: false },
   },
@@ -40,12 +45,15 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   ingest: () => ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
   assemble: () => assembleOne(numbers(values.spans)),
+  soak: () => soak({ transports: values.transport.split(','), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
 }
 
 const bench = BENCHES[positionals[0] ?? '']
-if (!bench || values.help) console.log(HELP)
-else {
+if (!bench || values.help) {
+  console.log(HELP)
+  process.exitCode = values.help ? 0 : 1
+} else {
   const memory = Math.round(totalmem() / 2 ** 30)
   console.log(
     `Node ${process.version}, ${process.platform} ${process.arch}, ${cpus().length} CPUs, ${memory} GB, load ${loadavg()[0]!.toFixed(1)}\n`,

@@ -118,6 +118,7 @@ describe("the README's commands", () => {
       'extensions.health_check.endpoint': `localhost:${health}`,
       'connectors.rollouts.root_grace': '200ms',
       'service.telemetry.metrics.level': 'none',
+      'service.telemetry.logs.level': 'error',
     }
     const set = Object.entries(elsewhere).flatMap(([option, value]) => ['--set', `${option}=${value}`])
     leyden = spawn('npm', ['start', '--', ...set], { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'inherit'], detached: true })
@@ -144,26 +145,15 @@ describe("the README's commands", () => {
   })
 
   test('the captured run can be replayed, also twice', async () => {
-    const replay = () =>
-      promisify(execFile)('node', ['dist/examples/replay/run.js', 'examples/replay/order_agent.json', `http://localhost:${http}`], {
-        cwd: ROOT,
-        env,
-      })
-    await replay()
-    await replay()
+    const replay = ['run', 'replay', '--', 'examples/replay/order_agent.json', `http://localhost:${http}`]
+    for (let times = 0; times < 2; times++) await promisify(execFile)('npm', replay, { cwd: ROOT, env })
   })
 
   async function healthy(url: string): Promise<void> {
-    for (const deadline = Date.now() + 15_000; Date.now() < deadline; await sleep(100)) {
-      if (
-        await fetch(url).then(
-          (answer) => answer.ok,
-          () => false,
-        )
-      )
-        return
+    const asked = () => fetch(url).catch(() => undefined)
+    for (const deadline = Date.now() + 15_000; !(await asked())?.ok; await sleep(100)) {
+      if (Date.now() > deadline) throw new Error('npm start was not ready within 15 s')
     }
-    throw new Error('npm start was not ready within 15 s')
   }
 })
 

@@ -1,6 +1,6 @@
 // Sends a captured run to Leyden over OTLP/HTTP, as curl would:
 //
-//   node dist/examples/replay/run.js [file] [http://localhost:4318]
+//   npm run replay -- [file] [http://localhost:4318]
 //
 // The file holds OTLP/JSON: one document, or one a line as the Collector's file exporter and Leyden's write them. Sending it twice changes
 // nothing: a span counts once.
