@@ -38,6 +38,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Runs cases of your own: spans in, expected transitions out',
     load: async () => (await import('./test.ts')).test,
   },
+  air: {
+    summary: 'Says which rules of `air` fired, and which would mislead',
+    load: async () => (await import('./air.ts')).air,
+  },
   recredit: {
     summary: 'Computes returns and advantages of what is stored again',
     load: async () => (await import('./recredit.ts')).recredit,

@@ -7,6 +7,7 @@ import type { Plan } from '../pipeline/config.ts'
 import { openStorage } from '../storage/open.ts'
 import type { Recredit } from '../storage/recredit.ts'
 import { command, loadPlan, UsageError } from './flags.ts'
+import { sinceOf } from './since.ts'
 import { requireData, storageFlags, storageFlagsHelp, storageOptions } from './storage_flags.ts'
 
 const METHODS = ['auto', ...Object.keys(methods)]
@@ -49,16 +50,6 @@ export const recredit = command({
     }
   },
 })
-
-const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
-
-/** Milliseconds since the epoch. */
-function sinceOf(text: string, now: number): number {
-  const [, n, unit] = /^(\d+)([mhd])$/.exec(text) ?? []
-  const time = unit ? now - Number(n) * UNITS[unit]! : Date.parse(text)
-  if (!(time >= 0)) throw new UsageError(`--since must be a date, a time or how long ago, such as 2026-11-29 or 7d (got "${text}")`)
-  return time
-}
 
 /** What the first pipeline of rollouts says of credit and rewards. A lambda by schedule stays what it was for each rollout. */
 function fromPlan({ processors, service }: Plan): Pick<Recredit, 'credit' | 'reward_options'> {

@@ -3,9 +3,13 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 
 import type { Verdict } from '../data/dialect.ts'
-import { classifier, RULES, toolKey } from './air.ts'
+import { classifier, toolKey, type Rule } from './air.ts'
 
-const classify = classifier(RULES)
+const classOf = (rules: Rule[]) => {
+  const judge = classifier(rules)
+  return (...args: Parameters<typeof judge>) => judge(...args).air_class
+}
+const classify = classOf([])
 const tool = (verdict: Partial<Verdict>, result?: string, name = 'search') => ({
   name,
   ...(result === undefined ? {} : { result }),
@@ -52,9 +56,16 @@ test.each([
 })
 
 test('a rule of one tool comes before the others and leaves other tools alone', () => {
-  const own = classifier([{ class: 'ok', tools: ['search*'], texts: ['^\\s*$'] }, ...RULES])
+  const own = classOf([{ class: 'ok', tools: ['search*'], texts: ['^\\s*$'] }])
   expect(own(tool({}, '', 'search_web'))).toBe('ok')
   expect(own(tool({}, '', 'sql'))).toBe('empty')
+})
+
+test('what it says names the rule', () => {
+  const judge = classifier([{ class: 'empty', tools: ['search'], texts: ['nothing'] }])
+  expect(judge(tool({}, 'nothing')).air_rule).toBe('rules[0]: empty by tools and texts')
+  expect(judge(tool({ status: 'error', exit_code: 137 })).air_rule).toBe('env_error by exit_codes')
+  expect(judge(tool({}, 'found')).air_rule).toBe('ok: no rule')
 })
 
 test('two calls of a tool are the same whatever the order and the spaces of their arguments', () => {

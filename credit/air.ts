@@ -19,7 +19,7 @@ export interface Rule {
   readonly texts?: readonly string[]
 }
 
-export const RULES: readonly Rule[] = [
+const RULES: readonly Rule[] = [
   {
     class: 'env_error',
     error_types: [
@@ -50,10 +50,26 @@ export const RULES: readonly Rule[] = [
 /** A long result is judged by how it begins; this also bounds what a regular expression can cost. */
 const BEGINNING = 500
 
-/** Rules are tried in order; what none of them says otherwise of went well. */
-export function classifier(rules: readonly Rule[]): (tool: Pick<Tool, 'name' | 'result' | 'verdict'>) => AirClass {
-  const compiled = rules.map((rule) => ({ class: rule.class, holds: compile(rule) }))
-  return (tool) => compiled.find(({ holds }) => holds(tool))?.class ?? 'ok'
+export interface Judgement {
+  readonly air_class: AirClass
+  /** Which rule said so, in words. */
+  readonly air_rule: string
+}
+
+/** Rules are tried in order, the user's `own` first; what none of them says otherwise of went well. */
+export function classifier(own: readonly Rule[]): (tool: Pick<Tool, 'name' | 'result' | 'verdict'>) => Judgement {
+  const compiled = [...own, ...RULES].map((rule, i) => ({
+    judgement: { air_class: rule.class, air_rule: inWords(rule, i < own.length ? `rules[${i}]: ` : '') },
+    holds: compile(rule),
+  }))
+  return (tool) => compiled.find(({ holds }) => holds(tool))?.judgement ?? FINE
+}
+
+const FINE: Judgement = { air_class: 'ok', air_rule: 'ok: no rule' }
+
+function inWords({ class: air_class, ...conditions }: Rule, which: string): string {
+  const used = Object.entries(conditions).flatMap(([name, list]) => (list.length > 0 ? [name] : []))
+  return `${which}${air_class} by ${used.join(' and ')}`
 }
 
 function compile(rule: Rule): (tool: Pick<Tool, 'name' | 'result' | 'verdict'>) => boolean {

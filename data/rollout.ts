@@ -87,6 +87,8 @@ export interface Tool extends Place, Omit<ToolReading, 'kind'> {
   readonly requested_by: string
   /** Set by `air`. */
   readonly air_class?: AirClass
+  /** Why, in words. */
+  readonly air_rule?: string
 }
 
 export interface Agent extends Place, Omit<AgentReading, 'kind'> {}

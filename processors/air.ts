@@ -1,7 +1,7 @@
 // AIR, automatic intermediate rewarding: what tools did, told from their spans, as a signal between the first call and the
 // outcome. This stands behind policy_calls; what it finds becomes credit in credit_assignment.
 
-import { classifier, RULES } from '../credit/air.ts'
+import { classifier } from '../credit/air.ts'
 import { causalityOf, lastBefore } from '../data/causality.ts'
 import { place } from '../data/place.ts'
 import type { Rollout, Tool, Transition } from '../data/rollout.ts'
@@ -62,11 +62,11 @@ export default processor({
     return [...problems, { path: ['cap'], message }]
   },
   create({ mode, c, cap, rules }, { count }) {
-    const classify = classifier([...rules, ...RULES])
+    const classify = classifier(rules)
     return {
       process(rollout: Rollout): Rollout {
         if (mode === 'off') return { ...rollout, air_mode: mode }
-        const tools = attributed(rollout).map((tool) => (judgeable(tool) ? { ...tool, air_class: classify(tool) } : tool))
+        const tools = attributed(rollout).map((tool) => (judgeable(tool) ? { ...tool, ...classify(tool) } : tool))
         for (const tool of tools) count('leyden_air_tools', 1, { class: tool.air_class ?? 'none' })
         const transitions = sparingOutages(rollout.transitions, tools)
         return { ...rollout, air_mode: mode, air_weight: mode === 'potential' ? c : cap, tools, transitions }

@@ -29,6 +29,7 @@ export interface Outline {
     inferred: boolean
     requested_by: string
     air_class: Tool['air_class'] | null
+    air_rule?: string | undefined
     judged: boolean
     times?: Times
   }[]
@@ -81,6 +82,7 @@ export function outline(rollout: Rollout): Outline {
       inferred: tool.inferred,
       requested_by: tool.requested_by,
       air_class: tool.air_class ?? null,
+      air_rule: tool.air_rule,
       judged: tool.judged,
       ...(tool.node === -1 ? { times: timesOf(tool) } : {}),
     })),
@@ -137,7 +139,7 @@ export function restore({ origin, nodes, calls, tools, rewards }: Outline): Rest
     tree,
     calls: calls.map(({ node, times, ...call }) => ({ ...NO_CALL, ...placed(node, times), ...call })),
     // The key stands for name and arguments, which nobody needs any more.
-    tools: tools.map(({ node, times, key, air_class, ...tool }) => ({
+    tools: tools.map(({ node, times, key, air_class, air_rule: _, ...tool }) => ({
       ...{ ...placed(node, times), ...tool, kind: 'tool', name: key, verdict: { status: 'unknown', evidence: 'outline' } },
       ...(air_class ? { air_class } : {}),
     })),
