@@ -72,9 +72,7 @@ export async function startLeyden(transport = 'auto'): Promise<Leyden> {
 
 export async function launch(config: string, health: number): Promise<ChildProcess> {
   const cli = fileURLToPath(new URL('../cli/leyden.js', import.meta.url))
-  const child = spawn(process.execPath, [cli, 'run', '--config', config, '--set', 'service.telemetry.logs.level=warn'], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  const child = spawn(process.execPath, [cli, 'run', '--config', config], { stdio: ['ignore', 'ignore', 'inherit'] })
   for (const deadline = Date.now() + START_MS; !(await answers(`http://localhost:${health}/`)); await sleep(50)) {
     if (child.exitCode !== null || Date.now() > deadline) throw new Error('leyden did not start: see above')
   }
