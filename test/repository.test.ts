@@ -33,7 +33,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   extensions: [...COMPONENT, 'trainer'],
   cli: [...COMPONENT, 'agent', 'trainer', 'receivers', 'processors', 'connectors', 'exporters', 'extensions'],
   examples: ['data', 'pipeline'],
-  bench: [...COMPONENT, 'trainer', 'cli'],
+  bench: [...COMPONENT, 'trainer', 'cli', 'test'],
 }
 const KINDS = ['receivers', 'processors', 'connectors', 'exporters', 'extensions'] as const
 
