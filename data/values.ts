@@ -10,6 +10,7 @@ export type ValueRecord = { readonly [key: string]: Value }
 const PLACEHOLDERS = new Set(['', '<not specified>', '<not serializable>', 'N/A', '{}', 'unknown', 'None'])
 /** What they write where they were told to hide it. The first is spelled so at its source. */
 const REDACTED = new Set(['readacted', '__REDACTED__', '<REDACTED>'])
+const LONGEST_PLACEHOLDER = 32
 /** What the processor `redaction` puts in the place of what it hides, which may be a word of a text. */
 const MARK = /\[REDACTED(:[a-z]+)?\]/
 const HIDDEN = new RegExp(`^${MARK.source}$`)
@@ -19,7 +20,9 @@ const CUT_MARK = /\.\.\.\s?\[TRUNCATED[^\]]*\]\s*$/i
 
 export const redactedMark = (hash = ''): string => (hash === '' ? '[REDACTED]' : `[REDACTED:${hash}]`)
 
-export const isRedacted = (text: string): boolean => REDACTED.has(text.trim()) || MARK.test(text)
+/** Asked of every text: only short ones are looked up, since a look-up hashes all of them. */
+export const isRedacted = (text: string): boolean =>
+  (text.length <= LONGEST_PLACEHOLDER && REDACTED.has(text.trim())) || (text.includes('[REDACTED') && MARK.test(text))
 
 /** Text that says something: no placeholder, and an id even where it was sent as a number. */
 export function textOf(value: Value | undefined): string | undefined {

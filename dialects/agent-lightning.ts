@@ -25,10 +25,9 @@ export default {
 function readRewards(item: Item): RewardReading[] {
   const { attributes } = item
   const { dimensions, primary } = numbered(attributes)
-  const target = targetOf(attributes)
-  if (dimensions.length > 0) return [{ dimensions, primary, source: 'environment', target }]
+  if (dimensions.length > 0) return [{ dimensions, primary, source: 'environment', target: targetOf(attributes) }]
   if (item.signal === 'span' && REWARD_SPANS.has(item.name) && attributes.reward !== undefined) {
-    return [{ dimensions: [score('primary', attributes.reward)], primary: 'primary', source: 'environment', target }]
+    return [{ dimensions: [score('primary', attributes.reward)], primary: 'primary', source: 'environment', target: targetOf(attributes) }]
   }
   // Which dimension it would be, its writer did not say.
   return attributes[REWARD] === undefined
@@ -40,6 +39,7 @@ function readRewards(item: Item): RewardReading[] {
 function numbered(attributes: Attributes): Pick<RewardReading, 'dimensions' | 'primary'> {
   const written = new Map<number, { name?: Value; value?: Value }>()
   for (const key in attributes) {
+    if (!key.startsWith(REWARD)) continue
     const [, index, field] = /^agentlightning\.reward\.(\d+)\.(name|value)$/.exec(key) ?? []
     if (field) written.set(Number(index), { ...written.get(Number(index)), [field]: attributes[key]! })
   }
