@@ -4,11 +4,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 
 import { main } from '../cli/leyden.ts'
 import { readAddress } from '../storage/embedded/address.ts'
@@ -71,7 +71,7 @@ export async function startLeyden(transport = 'auto'): Promise<Leyden> {
 }
 
 export async function launch(config: string, health: number): Promise<ChildProcess> {
-  const cli = fileURLToPath(new URL('../cli/leyden.js', import.meta.url))
+  const cli = createRequire(import.meta.url).resolve('#leyden')
   const child = spawn(process.execPath, [cli, 'run', '--config', config], { stdio: ['ignore', 'ignore', 'inherit'] })
   for (const deadline = Date.now() + START_MS; !(await answers(`http://localhost:${health}/`)); await sleep(50)) {
     if (child.exitCode !== null || Date.now() > deadline) throw new Error('leyden did not start: see above')
