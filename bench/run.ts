@@ -12,7 +12,7 @@ import { soak } from './soak.ts'
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 
 Usage:
-  npm run bench -- ingest [--transport http,grpc] [--batch 1,64,512] [--seconds 5]
+  npm run bench -- ingest [--transport http,grpc,grpc-js] [--batch 1,64,512] [--seconds 5]
       Sends agents' spans over OTLP to a Leyden of its own: spans per second, CPU, memory, acknowledgement times,
       and whether all that was acknowledged was stored.
   npm run bench -- assemble [--spans 20000,100000]
