@@ -1,8 +1,9 @@
-// npm run bench -- <ingest|assemble|read|grpc|soak>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <air|ingest|assemble|read|grpc|soak>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 
+import { airToy } from './air.ts'
 import { assembleOne } from './assemble.ts'
 import { grpcTransports } from './grpc.ts'
 import { ingest } from './ingest.ts'
@@ -12,6 +13,8 @@ import { soak } from './soak.ts'
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 
 Usage:
+  npm run bench -- air [--seeds 8]
+      A toy agent taught by what its tools did: terminal reward only, raw payment, bonus, potential.
   npm run bench -- ingest [--transport http,grpc,grpc-js] [--batch 1,64,512] [--seconds 5]
       Sends agents' spans over OTLP to a Leyden of its own: spans per second, CPU, memory, acknowledgement times,
       and whether all that was acknowledged was stored.
@@ -36,12 +39,14 @@ const { positionals, values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '5000' },
     spans: { type: 'string', default: '20000,100000' },
+    seeds: { type: 'string', default: '8' },
     help: { type: 'boolean', default: false },
   },
 })
 const numbers = (text: string) => text.split(',').map(Number)
 
 const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
+  air: () => airToy(Number(values.seeds)),
   ingest: () => ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
   assemble: () => assembleOne(numbers(values.spans)),

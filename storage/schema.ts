@@ -40,7 +40,9 @@ export const migrations = ({ ttl }: SchemaOptions): readonly Migration[] => [
       transitionsFull,
       rewards,
       rewardTargets,
+      rolloutRewards,
       credits,
+      policyProgress,
       rejects,
     ],
   },
@@ -256,6 +258,32 @@ CREATE TABLE IF NOT EXISTS reward_targets (
   resolved_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = ReplacingMergeTree(resolved_at)
 ORDER BY (tenant, reward_id)`
+
+// The ledger as it stands: of each target, name and source the latest value, with the rollout that it belongs to.
+const rolloutRewards = `
+CREATE OR REPLACE VIEW rollout_rewards AS
+SELECT tenant, rollout_id, attempt_id, name, source, target_span_id, target_response_id,
+  argMax(r.value, (r.given_at, r.received_at)) AS value,
+  argMax(r.label, (r.given_at, r.received_at)) AS label,
+  argMax(r.reward_id, (r.given_at, r.received_at)) AS reward_id,
+  count() AS versions, max(r.given_at) AS given_at, max(r.received_at) AS received_at
+FROM rewards AS r
+INNER JOIN (SELECT tenant, reward_id, rollout_id, attempt_id FROM reward_targets FINAL) AS t USING (tenant, reward_id)
+GROUP BY tenant, rollout_id, attempt_id, name, source, target_span_id, target_response_id,
+  if(target_rollout_id = '' AND target_trace_id = '' AND target_span_id = '' AND target_response_id = '' AND target_session = '', r.reward_id, '')`
+
+// How a policy does, version by version. A rollout counts once, whatever the number of its calls.
+const policyProgress = `
+CREATE OR REPLACE VIEW policy_progress AS
+SELECT tenant, policy, policy_version, mode, count() AS rollouts, countIf(outcome IS NULL) AS unscored, avg(outcome) AS average,
+  sum(t.calls) AS calls, avg(spread) AS mean_abs_advantage, countIf(spread = 0) AS without_signal, min(started_at) AS first, max(started_at) AS last
+FROM (
+  SELECT tenant, rollout_id, attempt_id, policy, policy_version, any(reward_outcome) AS outcome, count() AS calls,
+    avg(abs(advantage)) AS spread, min(started_at) AS started_at
+  FROM transitions GROUP BY tenant, rollout_id, attempt_id, policy, policy_version
+) AS t
+INNER JOIN (SELECT tenant, rollout_id, attempt_id, mode FROM rollouts FINAL) AS r USING (tenant, rollout_id, attempt_id)
+GROUP BY tenant, policy, policy_version, mode`
 
 // Written last: the advantages of a group's live rows count once they carry this version.
 const credits = `
