@@ -4,6 +4,8 @@ import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
+import { connect } from '../storage/connection.ts'
+import { itemsOf } from '../storage/replay.ts'
 import { runCommand } from '../test/command.ts'
 import { startLeyden, type Leyden } from '../test/leyden.ts'
 import { chat, endOf, reward, traces } from '../test/spans.ts'
@@ -74,6 +76,18 @@ test('what changes is shown from and to; the newest rollouts come first', async 
   expect(stdout).toMatch(
     /Change\n {2}1 × return\n {2}1 × credit_method\n {4}r2 span [0-9a-f]{16} {2}return 1 → 0\.5, credit_method "identical" → "discounted"\n/,
   )
+})
+
+test('what a rollout said outside of any trace is read as well', async () => {
+  const storage = await connect({ url: `embedded:${leyden.folder}`, database: 'default', username: 'default', password: '' })
+  const items = await itemsOf(storage.client, [{ rollout_id: 'r1', attempt_id: '' }])
+  await storage.close()
+  expect(
+    items
+      .get('r1\0')!
+      .map(({ signal }) => signal)
+      .toSorted(),
+  ).toEqual(['log', 'span', 'span', 'span', 'span'])
 })
 
 test('as JSON, against another configuration', async () => {

@@ -2,7 +2,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import { hintOfItem, routeKey } from '../data/routing.ts'
+import { hintOfItem, placeOf, routeKey } from '../data/routing.ts'
 import type { Item } from '../data/span.ts'
 import { bookkeeping } from './bookkeeping.ts'
 import { readItems } from './read_items.ts'
@@ -47,7 +47,9 @@ export async function itemsOf(client: ClickHouseClient, rollouts: readonly Rollo
   const owners = new Map(members.map(({ trace_id, rollout_id, attempt_id }) => [trace_id, routeKey(rollout_id, attempt_id)]))
   const items = new Map<string, Item[]>()
   const wanted = new Set(rollouts.map(({ rollout_id, attempt_id }) => routeKey(rollout_id, attempt_id)))
-  for (const item of await readItems(client, [...owners.keys()])) {
+  // Log records outside of any trace, as the one that ends a rollout, are kept in the rollout's own place.
+  const places = [...wanted].map((key) => placeOf('', key))
+  for (const item of await readItems(client, [...new Set([...owners.keys(), ...places])])) {
     const key = hintOfItem(item, 'trace') || owners.get(item.trace_id) || ''
     if (!wanted.has(key)) continue
     const own = items.get(key)
