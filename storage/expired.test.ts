@@ -13,7 +13,7 @@ import { nextRevisions } from './revisions.ts'
 
 let storage: TestStorage
 beforeAll(async () => {
-  storage = await testStorage({ ttl: 1_000 })
+  storage = await testStorage({ ttl: 60_000 })
 })
 afterAll(() => storage.close())
 
@@ -22,7 +22,7 @@ const processors = [configure(policy_calls), configure(air, { mode: 'off' }), co
 
 async function close(): Promise<number> {
   const now = Date.now()
-  const rollout = { key, traces: new Set([traceIdOf('t')]), held: null, bytes: 0, count: 0, first_at: now - 10_000, last_at: now - 10_000 }
+  const rollout = { key, traces: new Set([traceIdOf('t')]), held: null, bytes: 0, count: 0, first_at: now - 40_000, last_at: now - 40_000 }
   const due = { rollout: { ...rollout, rooted: true, ended: false, late: false, due: false }, closed_by: 'root' as const }
   const assembled = await nextRevisions(storage, [due], dialects, 'trace')
   await storage.writeRevision(assembled.map((one) => processors.reduce((r, processor) => processor.process(r), one)))
