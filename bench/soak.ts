@@ -22,7 +22,8 @@ const KILL_EVERY_MS = 30_000
 const IN_FLIGHT = 256
 const RESEND_MS = 100
 const ANSWER_MS = 60_000
-const DRAIN_MS = 120_000
+/** The last transition may be long in coming, but not without any other before it. */
+const QUIET_MS = 30_000
 
 export async function soak({ transports, minutes, rate }: SoakOptions): Promise<void> {
   const leyden = await startLeyden()
@@ -92,10 +93,12 @@ async function killing(leyden: Leyden, end: number) {
 const memoryOf = async (leyden: Leyden) => ({ leyden: await megabytes(leyden.pid), clickhouse: await megabytes(leyden.clickhousePid) })
 
 async function drained(leyden: Leyden, calls: number) {
-  for (const deadline = Date.now() + DRAIN_MS; ; await sleep(1_000)) {
-    const [[transitions]] = (await leyden.query('SELECT count() FROM transitions')) as [[string]]
-    if (Number(transitions) >= calls || Date.now() > deadline) break
-  }
+  let latest = { count: -1, at: 0 }
+  do {
+    await sleep(1_000)
+    const [[count]] = (await leyden.query('SELECT count() FROM transitions')) as [[string]]
+    if (Number(count) !== latest.count) latest = { count: Number(count), at: Date.now() }
+  } while (latest.count < calls && Date.now() - latest.at < QUIET_MS)
   const [[rows, stored, seen]] = (await leyden.query(
     'SELECT (SELECT count() FROM spans), (SELECT uniqExact(trace_id, span_id) FROM spans), (SELECT count() FROM spans_unique)',
   )) as [[string, string, string]]

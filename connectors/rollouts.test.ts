@@ -3,10 +3,13 @@ import http2 from 'node:http2'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
-import { conforms } from '../test/conformance.ts'
+import { scan } from '../data/scan.ts'
+import { openStorage } from '../storage/open.ts'
+import type { Storage } from '../storage/storage.ts'
+import { configure, conforms, testContext } from '../test/conformance.ts'
 import { startLeyden, type Leyden } from '../test/leyden.ts'
 import { sendGrpc } from '../test/otlp/client.ts'
-import { chat, endOf, reward, spanIdOf, tool, traceIdOf, traces } from '../test/spans.ts'
+import { chat, endOf, reward, spanIdOf, tool, traceIdOf, traces, type SpanSpec } from '../test/spans.ts'
 import rollouts from './rollouts.ts'
 
 conforms(rollouts)
@@ -59,6 +62,30 @@ test('spans without the id go where the rest of their trace goes, whichever came
   await send('mixed', [chat('x2', { parent: 'x0', at: 20, answer: 'five' })])
   expect(await rolloutRow('mixed', 'toUInt32(spans) AS spans, toUInt32(calls) AS calls')).toEqual({ spans: 3, calls: 2 })
   expect(await leyden.query(`SELECT 1 FROM rollouts WHERE rollout_id = '${traceIdOf('mixed')}'`)).toEqual([])
+})
+
+test('a root that comes while a restart still reads the rest of its run gets that rest', async () => {
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  const batch = (...spans: SpanSpec[]) => scan('traces', fromJson('traces', traces('resumed', spans))).batch
+  await storage.insertSpans([batch(chat('v1', { parent: 'v0', at: 10 }))], [['']])
+  let came = false
+  const meanwhile: Storage = {
+    ...storage,
+    async readItems(traceIds) {
+      if (!came) {
+        came = true
+        await connector.consume([batch({ id: 'v0', at: 0, attributes: { 'leyden.rollout.id': 'resumed' } })], 'traces')
+      }
+      return storage.readItems(traceIds)
+    },
+  }
+  const context = testContext({ id: 'rollouts', kind: 'connector', extensions: { clickhouse_storage: meanwhile } })
+  const connector = configure(rollouts, { root_grace: '100ms' }, context)
+  await connector.start({})
+  const found = await leyden.rows(1, "SELECT 1 FROM rollouts FINAL WHERE rollout_id = 'resumed' AND spans = 2")
+  await connector.shutdown!()
+  await storage.close()
+  expect(found).toHaveLength(1)
 })
 
 test('requests that come over gRPC after each other stay apart, although each is read into the memory of the one before', async () => {

@@ -265,7 +265,8 @@ export default connector({
         if (strays.has(trace_id)) return []
         const [first] = hints
         if (first) adopt(trace_id, first)
-        const keys = hints.length ? hints : [routeKey(trace_id, '')]
+        // A hint may have come while this was read, and have claimed the trace.
+        const keys = hints.length ? hints : [owners.get(trace_id) ?? routeKey(trace_id, '')]
         return keys.map((key) => {
           const rollout = open.get(key, first_received_at)
           rollout.traces.add(trace_id)
