@@ -22,11 +22,11 @@ const MIB = 1_048_576
 /** How often rollouts are looked through for those that are due. */
 const SWEEP_MS = 200
 /** At most so many rollouts are closed together: one insert, one commit. */
-const CLOSE_TOGETHER = 256
+const CLOSE_TOGETHER = 64
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
 /** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
-const REMEMBERED_TRACES = 200_000
+const REMEMBERED_TRACES = 50_000
 /** Traces read at once when a restart resumes. */
 const RESUME_TOGETHER = 100
 
@@ -57,7 +57,7 @@ export default connector({
     max_spans: number('A rollout with so many spans is closed.', { default: 100_000, min: 1, integer: true }),
     max_bytes_mib: number('A rollout of so many MiB of spans is closed.', { default: 256, min: 1 }),
     memory_mib: number('MiB of open rollouts held in memory; the oldest beyond it are read back from storage when they close.', {
-      default: 64,
+      default: 32,
       min: 1,
     }),
     sending_queue: group(

@@ -66,7 +66,7 @@ export interface OpenRollouts {
 }
 
 /** A key that was closed is remembered so long; beyond that, storage is asked. */
-const REMEMBERED = 100_000
+const REMEMBERED = 50_000
 const ENVELOPES = 4_096
 
 export function openRollouts(limits: Limits): OpenRollouts {
