@@ -21,8 +21,8 @@ import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts
 const MIB = 1_048_576
 /** How often rollouts are looked through for those that are due. */
 const SWEEP_MS = 200
-/** At most so many rollouts are closed together: one insert, one commit. */
-const CLOSE_TOGETHER = 64
+/** At most so many rollouts are closed together: one insert, one commit. More would be less work for ClickHouse and more memory here. */
+const CLOSE_TOGETHER = 24
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
 /** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
@@ -57,7 +57,7 @@ export default connector({
     max_spans: number('A rollout with so many spans is closed.', { default: 100_000, min: 1, integer: true }),
     max_bytes_mib: number('A rollout of so many MiB of spans is closed.', { default: 256, min: 1 }),
     memory_mib: number('MiB of open rollouts held in memory; the oldest beyond it are read back from storage when they close.', {
-      default: 32,
+      default: 16,
       min: 1,
     }),
     sending_queue: group(

@@ -6,8 +6,8 @@ import { tokenOf, type InsertRows, type Part, type Quarantine } from './quaranti
 import { openRows, written, type Rows } from './row_binary.ts'
 import { putSpan } from './span_rows.ts'
 
-/** A flush is sent at 8 MB, 10,000 rows or after 100 ms, whichever is first. */
-const FLUSH_BYTES = 8_000_000
+/** A flush is sent at 4 MB, 10,000 rows or after 100 ms, whichever is first. */
+const FLUSH_BYTES = 4_000_000
 const FLUSH_ROWS = 10_000
 const FLUSH_MS = 100
 /** Flushes on their way at once. Past that, requests wait. */
