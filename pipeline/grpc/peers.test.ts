@@ -43,14 +43,17 @@ function works(command: string, ...args: string[]): boolean {
   }
 }
 
-test.skipIf(!works('python3', '-c', 'import grpc')).each(TRANSPORTS)("Python's grpcio is served on %s", async (_transport, create) => {
-  const lines = (await tried(create, 'python3', ['grpcio.py'], PEERS)).trim().split('\n')
-  expect(lines.filter((line) => !line.startsWith('ok '))).toEqual([])
-  expect(lines).toHaveLength(10)
-})
+test.skipIf(!works('python3', '-c', 'import grpc')).each(TRANSPORTS)(
+  "Python's grpcio is served on %s (skipped where python3 cannot import grpc)",
+  async (_transport, create) => {
+    const lines = (await tried(create, 'python3', ['grpcio.py'], PEERS)).trim().split('\n')
+    expect(lines.filter((line) => !line.startsWith('ok '))).toEqual([])
+    expect(lines).toHaveLength(10)
+  },
+)
 
 test.skipIf(process.env.LEYDEN_PEERS !== 'go').each(TRANSPORTS)(
-  'grpc-go is served on %s',
+  'grpc-go is served on %s (skipped without LEYDEN_PEERS=go, for it builds for minutes)',
   { timeout: 300_000 },
   async (_transport, create) => {
     const lines = (await tried(create, 'go', ['run', '.'], `${PEERS}grpc_go`)).trim().split('\n')
