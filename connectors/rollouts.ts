@@ -15,7 +15,7 @@ import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
 import { duration, extensionId, group, list, number, oneOf, text } from '../pipeline/schema.ts'
 import { lateRewards, type LateRewards } from '../storage/late_rewards.ts'
-import { nextRevisions, type Due } from '../storage/revisions.ts'
+import { nextRevisions, Unassemblable, type Due } from '../storage/revisions.ts'
 import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts'
 
 const MIB = 1_048_576
@@ -223,7 +223,7 @@ export default connector({
     }
 
     async function failed(due: readonly Due[], error: Error): Promise<void> {
-      if (!(error instanceof Permanent)) {
+      if (!(error instanceof Permanent || error instanceof Unassemblable)) {
         for (const { rollout } of due) open.restore(rollout)
         retryAt = Date.now() + RETRY_MS
         context.health(`rollouts cannot be closed: ${error.message}`)
@@ -234,7 +234,7 @@ export default connector({
         return
       }
       context.count('leyden_rollouts_failed')
-      context.log.error('a rollout was refused for good and left out; its spans are kept', {
+      context.log.error('a rollout failed for good and is left out; its spans are kept', {
         rollout: due[0]!.rollout.key.replace('\u0000', '/'),
         error: error.message,
       })

@@ -6,7 +6,7 @@ import { dialects } from '../dialects/index.ts'
 import { logBatch, spanBatch } from '../test/conformance.ts'
 import { chat, endOf, traceIdOf } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
-import { nextRevisions } from './revisions.ts'
+import { nextRevisions, Unassemblable } from './revisions.ts'
 
 let storage: TestStorage
 beforeAll(async () => {
@@ -67,4 +67,16 @@ test('nor is one that left no trace in storage', async () => {
   await storage.writeRevision([first!])
   const [second] = await nextRevisions(storage, [empty], dialects, 'trace')
   expect([first!.revision, second!.revision]).toEqual([1, 2])
+})
+
+test('a rollout that a defect keeps from being read says so, apart from a store that is away', async () => {
+  await storage.insertSpans([spanBatch([{ id: 'odd', trace: 'odd' }])], [])
+  const broken = {
+    name: 'broken',
+    matches: () => {
+      throw new Error('a defect')
+    },
+    read: () => null,
+  }
+  await expect(nextRevisions(storage, [due(traceIdOf('odd'), 'odd')], [broken], 'trace')).rejects.toThrow(Unassemblable)
 })

@@ -14,8 +14,14 @@ export interface Due {
   readonly closed_by: ClosedBy
 }
 
+/** A rollout that cannot be assembled however often it is tried: a defect of ours, which must not hold up the others. */
+export class Unassemblable extends Error {
+  override name = 'Unassemblable'
+}
+
 /**
- * @returns one revision per rollout; two that storage knows to be one become one
+ * @returns one revision per rollout; two that storage knows to be one become one. Rejects as Unassemblable
+ * where one of them cannot be read, else with what storage says.
  */
 export async function nextRevisions(
   storage: Storage,
@@ -40,7 +46,7 @@ export async function nextRevisions(
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
     const skipped = part.some(({ rollout }) => !rollout.held) ? 1 : 0
-    return assemble(items, dialects, {
+    return assembled(items, dialects, {
       key,
       closed_by: last === undefined ? part[0]!.closed_by : 'late',
       revision: (last ?? 0) + skipped + 1,
@@ -52,6 +58,14 @@ export async function nextRevisions(
   const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
   for (const rollout of expired) await storage.rewardExpired(rollout, rollout.rewards)
   return rollouts.filter((rollout) => !expired.has(rollout))
+}
+
+function assembled(...[items, dialects, closing]: Parameters<typeof assemble>): Rollout {
+  try {
+    return assemble(items, dialects, closing)
+  } catch (error) {
+    throw new Unassemblable(`cannot be assembled: ${(error as Error).message}`, { cause: error })
+  }
 }
 
 const keyOf = ({ rollout_id, attempt_id }: Rollout) => routeKey(rollout_id, attempt_id)
