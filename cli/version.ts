@@ -1,13 +1,7 @@
-// The version in package.json, found from the sources and from dist/ alike.
+// The version in package.json, which lies one folder up from the sources and two from dist/cli/.
 
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
-export const packageVersion: string = versionAt(new URL('..', import.meta.url))
+const manifest = ['../package.json', '../../package.json'].map((path) => new URL(path, import.meta.url)).find((url) => existsSync(url))!
 
-function versionAt(folder: URL): string {
-  try {
-    return (JSON.parse(readFileSync(new URL('package.json', folder), 'utf8')) as { version: string }).version
-  } catch {
-    return versionAt(new URL('..', folder))
-  }
-}
+export const packageVersion: string = (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
