@@ -1,0 +1,50 @@
+// What a tool parser is: it finds, in the text that a policy writes, the tool calls that an agent is to see.
+
+export interface ParsedCall {
+  readonly name: string
+  /** JSON, letter by letter as the policy wrote it, so that the next prompt goes on from the same tokens. */
+  readonly arguments: string
+}
+
+export type ParsedPiece =
+  | { readonly kind: 'content'; readonly text: string }
+  | { readonly kind: 'call'; readonly call: ParsedCall }
+  /** Looks like a call and is none; it stays in the answer as text. */
+  | { readonly kind: 'malformed'; readonly text: string; readonly problem: string }
+
+export interface ToolStream {
+  /** What is certain by now. Text that may still be the beginning of a call is held back. */
+  push(text: string): ParsedPiece[]
+  end(): ParsedPiece[]
+}
+
+export interface ToolParser {
+  readonly name: string
+  stream(): ToolStream
+}
+
+export interface ParsedAnswer {
+  /** All that is no call; null where that is empty or blank and there are calls. */
+  readonly content: string | null
+  readonly calls: readonly ParsedCall[]
+  /** Problems of malformed calls, in words. */
+  readonly malformed: readonly string[]
+}
+
+export function parseAnswer(parser: ToolParser, text: string): ParsedAnswer {
+  const stream = parser.stream()
+  const pieces = [...stream.push(text), ...stream.end()]
+  const content = pieces.map((piece) => (piece.kind === 'call' ? '' : piece.text)).join('')
+  const calls = pieces.flatMap((piece) => (piece.kind === 'call' ? [piece.call] : []))
+  return {
+    content: calls.length > 0 && content.trim() === '' ? null : content,
+    calls,
+    malformed: pieces.flatMap((piece) => (piece.kind === 'malformed' ? [piece.problem] : [])),
+  }
+}
+
+/** How many characters at the end of `text` may be the beginning of `word`. */
+export function overlap(text: string, word: string): number {
+  for (let length = Math.min(text.length, word.length - 1); length > 0; length--) if (text.endsWith(word.slice(0, length))) return length
+  return 0
+}
