@@ -363,6 +363,7 @@ CREATE TABLE IF NOT EXISTS training_rows (
   epoch UInt32 DEFAULT 0 COMMENT 'from 1',
   update UInt64 DEFAULT 0 COMMENT 'step of training_steps that uses it',
   group_id String DEFAULT '',
+  place UInt32 DEFAULT 0 COMMENT 'of the group in the update',
   revision UInt32 DEFAULT 0,
   credit_version UInt32 DEFAULT 0,
   policy_version Nullable(UInt64) DEFAULT NULL COMMENT 'that sampled it',
