@@ -46,6 +46,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Computes returns and advantages of what is stored again',
     load: async () => (await import('./recredit.ts')).recredit,
   },
+  rollouts: {
+    summary: 'Runs tasks in groups on long-lived agent workers, in step with the trainer',
+    load: async () => (await import('./rollouts.ts')).rollouts,
+  },
   version: { summary: 'Prints the version', load: async () => version },
 }
 

@@ -1,0 +1,52 @@
+// What `leyden rollouts run` asks of ClickHouse: which rollouts of its run have ended, and which groups no update will use (again).
+
+import type { ClickHouseClient } from '@clickhouse/client'
+
+import { policiesOf } from './policies.ts'
+
+export interface RolloutRun {
+  ended(): Promise<ReadonlySet<string>>
+  spent(groups: readonly string[]): Promise<ReadonlySet<string>>
+  live(): Promise<number | null>
+}
+
+/** @param patience a group that so many updates, and one more, did not use is not waited for */
+export function rolloutRun(
+  client: ClickHouseClient,
+  { name, policy, patience }: { name: string; policy: string; patience: number },
+): RolloutRun {
+  const policies = policiesOf(client)
+
+  async function ended(): Promise<ReadonlySet<string>> {
+    return column(`SELECT DISTINCT rollout_id AS id FROM rollouts WHERE startsWith(group_id, {prefix:String}) AND closed_by = 'end'`, {
+      prefix: `${name}/`,
+    })
+  }
+
+  const spent = (groups: readonly string[]) => column(SPENT, { policy, patience, groups })
+
+  async function live(): Promise<number | null> {
+    return (await policies.live(policy))?.version ?? null
+  }
+
+  async function column(query: string, query_params: Record<string, unknown>): Promise<Set<string>> {
+    const answer = await client.query({ query, query_params, format: 'JSONEachRow' })
+    return new Set((await answer.json<{ id: string }>()).map(({ id }) => id))
+  }
+
+  return { ended, spent, live }
+}
+
+// Used by an update that is recorded; or credited, and every advantage 0 or none; or older than the last so many updates.
+const SPENT = `
+WITH (SELECT finished_at FROM training_steps FINAL WHERE policy = {policy:String} ORDER BY finished_at DESC LIMIT 1 OFFSET {patience:UInt32}) AS passed
+SELECT DISTINCT group_id AS id FROM training_rows
+WHERE policy = {policy:String} AND group_id IN {groups:Array(String)}
+  AND update IN (SELECT step FROM training_steps WHERE policy = {policy:String})
+UNION DISTINCT
+SELECT group_id FROM transition_rows
+WHERE group_id IN {groups:Array(String)} AND group_id IN (SELECT group_id FROM credits WHERE group_id IN {groups:Array(String)})
+GROUP BY group_id HAVING max(abs(ifNull(advantage, 0))) < 1e-9
+UNION DISTINCT
+SELECT group_id FROM rollouts WHERE group_id IN {groups:Array(String)}
+GROUP BY group_id HAVING max(committed_at) < passed`
