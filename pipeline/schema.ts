@@ -133,7 +133,7 @@ export const list = <T>(item: Field<T>, doc: string, options: Options<readonly N
 export const map = <T>(
   item: Field<T>,
   doc: string,
-  options: Options<Readonly<Record<string, T>>> = {},
+  options: Options<Readonly<Record<string, NoInfer<Partial<T>>>>> = {},
 ): Field<Readonly<Record<string, T>>> => ({
   type: 'map',
   items: item,

@@ -1,0 +1,143 @@
+// A call as a span, in OpenTelemetry's GenAI conventions (dialects/genai.ts reads them) and with what only an endpoint knows: token
+// ids, logprobs, the version that answered, and the rollout that the call was made for.
+
+import type { Message, Part, Tokens } from '../data/dialect.ts'
+import { readRequest, readResponse } from '../data/provider_body.ts'
+import type { Value } from '../data/span.ts'
+import type { Said } from './engines/engine.ts'
+import type { ApiError } from './errors.ts'
+import { isJson, type Json } from './fields.ts'
+import type { Origin } from './origin.ts'
+
+export interface CallRecord {
+  readonly span_id: string
+  readonly trace_id: string
+  readonly parent_span_id: string
+  readonly origin: Origin
+  /** Undefined where the path was none that calls a model. */
+  readonly operation: string
+  /** What the client sent; undefined where it was no JSON object. */
+  readonly body: Json | undefined
+  readonly said: Said
+  readonly error: ApiError | undefined
+  /** Where the endpoint listens. */
+  readonly server: { readonly host: string; readonly port: number }
+  /** Milliseconds since the epoch. */
+  readonly started_at: number
+  readonly ended_at: number
+}
+
+type Attribute = Value | undefined
+
+const CLIENT = 3
+const SERVER = 2
+const ERROR = 2
+const NS = 1_000_000n
+
+/** An OTLP Span in its JSON form. */
+export function callSpan(record: CallRecord): object {
+  const { origin, operation, body = {}, said, error, started_at, ended_at } = record
+  const model = typeof body.model === 'string' ? body.model : undefined
+  const response = error ? undefined : said.response?.()
+  const read = response ? readResponse(response as Value) : {}
+  const server = said.server ?? record.server
+  const attributes: Record<string, Attribute> = {
+    ...origin.attributes,
+    'gen_ai.operation.name': operation,
+    'gen_ai.provider.name': said.server ? 'openai' : 'leyden',
+    'gen_ai.request.model': model,
+    ...paramsOf(body, said.params),
+    'gen_ai.response.id': read.response_id,
+    'gen_ai.response.model': read.response_model,
+    'gen_ai.response.finish_reasons': response ? finishReasons(response) : undefined,
+    'gen_ai.usage.input_tokens': read.usage?.input,
+    'gen_ai.usage.output_tokens': read.usage?.output,
+    'gen_ai.input.messages': messagesText(readRequest(body as Value)),
+    'gen_ai.output.messages': response && messagesText(answersIn(response)),
+    'gen_ai.tool.definitions': Array.isArray(body.tools) && body.tools.length > 0 ? JSON.stringify(body.tools) : undefined,
+    ...tokenAttributes(error ? undefined : (said.tokens ?? read.tokens)),
+    'leyden.policy.version': said.policy_version,
+    'gen_ai.response.time_to_first_chunk': said.first_token_at === undefined ? undefined : (said.first_token_at - started_at) / 1_000,
+    'server.address': server.host,
+    'server.port': server.port,
+    'error.type': error && (error.code ?? String(error.status)),
+    'http.response.status_code': error?.status,
+  }
+  return {
+    traceId: record.trace_id,
+    spanId: record.span_id,
+    ...(record.parent_span_id !== '' && { parentSpanId: record.parent_span_id }),
+    name: model === undefined ? operation : `${operation} ${model}`,
+    kind: said.server ? CLIENT : SERVER,
+    startTimeUnixNano: String(BigInt(started_at) * NS),
+    endTimeUnixNano: String(BigInt(ended_at) * NS),
+    attributes: Object.entries(attributes).flatMap(([key, value]) => (value === undefined ? [] : [{ key, value: anyValue(value) }])),
+    ...(error && { status: { code: ERROR, message: error.message } }),
+  }
+}
+
+function anyValue(value: Value): object {
+  if (typeof value === 'number') return Number.isInteger(value) ? { intValue: value } : { doubleValue: value }
+  if (Array.isArray(value)) return { arrayValue: { values: value.map((item: Value) => anyValue(item)) } }
+  return { stringValue: String(value) }
+}
+
+/** By its name in the convention, those that a request may give it. */
+const PARAMS: readonly (readonly [string, ...string[]])[] = [
+  ...([['temperature'], ['top_p'], ['top_k'], ['frequency_penalty'], ['presence_penalty'], ['seed']] as const),
+  ['max_tokens', 'max_completion_tokens', 'max_output_tokens'],
+]
+
+/** What was in force counts before what was asked. */
+function paramsOf(body: Json, inForce: Readonly<Record<string, number>> = {}): Record<string, Attribute> {
+  const given = PARAMS.flatMap(([name, ...others]) => {
+    const value = inForce[name] ?? [name, ...others].map((key) => body[key]).find((asked) => typeof asked === 'number')
+    return typeof value === 'number' ? [[`gen_ai.request.${name}`, value] as const] : []
+  })
+  const stop = typeof body.stop === 'string' ? [body.stop] : Array.isArray(body.stop) ? body.stop.map(String) : []
+  return {
+    ...Object.fromEntries(given),
+    'gen_ai.request.stop_sequences': stop.length > 0 ? stop : undefined,
+    'gen_ai.request.choice.count': typeof body.n === 'number' && body.n > 1 ? body.n : undefined,
+  }
+}
+
+function finishReasons(response: Json): string[] {
+  const choices = Array.isArray(response.choices) ? response.choices.filter(isJson) : []
+  if (choices.length > 0) return choices.map(({ finish_reason }) => String(finish_reason ?? 'stop'))
+  const calls = Array.isArray(response.output) && response.output.some((item) => isJson(item) && item.type === 'function_call')
+  return [response.status === 'incomplete' ? 'length' : calls ? 'tool_calls' : 'stop']
+}
+
+/** Every answer that was asked for, the first one first: readers go on with that. */
+function answersIn(response: Json): Message[] {
+  const choices = Array.isArray(response.choices) ? response.choices : [response]
+  return choices.flatMap((choice) => readResponse((choice === response ? response : { choices: [choice] }) as Value).completion ?? [])
+}
+
+function tokenAttributes(tokens: Tokens | undefined): Record<string, Attribute> {
+  if (!tokens) return {}
+  const { prompt, response, logprobs } = tokens
+  return {
+    prompt_token_ids: prompt.length > 0 ? JSON.stringify(prompt) : undefined,
+    response_token_ids: response.length > 0 ? JSON.stringify(response) : undefined,
+    'logprobs.content': logprobs.length > 0 ? JSON.stringify(logprobs) : undefined,
+  }
+}
+
+const messagesText = (messages: readonly Message[]): string | undefined =>
+  messages.length > 0 ? JSON.stringify(messages.map(({ role, parts, name }) => ({ role, parts: parts.map(writtenPart), name }))) : undefined
+
+function writtenPart(part: Part): object {
+  switch (part.kind) {
+    case 'text':
+    case 'reasoning':
+      return { type: part.kind, content: part.text }
+    case 'tool_call':
+      return { type: 'tool_call', id: part.id, name: part.name, arguments: part.arguments }
+    case 'tool_result':
+      return { type: 'tool_call_response', id: part.id, response: part.text }
+    case 'media':
+      return { type: 'uri', mime_type: part.mime, uri: part.reference }
+  }
+}

@@ -1,0 +1,193 @@
+// The HTTP surface: routes, admission, the one place where a request fails, and the record of each call.
+
+import { createHash, randomBytes } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+import type { Lease } from '../pipeline/admission.ts'
+import { Unauthenticated, type Authenticate } from '../pipeline/auth.ts'
+import type { Log } from '../pipeline/component.ts'
+import { readBody } from '../pipeline/http_body.ts'
+import type { Api } from './api.ts'
+import { chat } from './chat.ts'
+import { completions } from './completions.ts'
+import type { Said } from './engines/engine.ts'
+import { ApiError, apiError, errorBody, invalid } from './errors.ts'
+import { isJson, wrong, type Json } from './fields.ts'
+import type { Limits } from './limits.ts'
+import { findModel, modelCard, modelList, type Model } from './models.ts'
+import { originOf, splitPath } from './origin.ts'
+import type { Recorder } from './recorder.ts'
+import { sendEvent } from './sse.ts'
+
+export interface EndpointOptions {
+  readonly models: ReadonlyMap<string, Model>
+  readonly authenticate: Authenticate | undefined
+  readonly limits: Limits
+  readonly lease: () => Lease
+  readonly maxBodyBytes: number
+  readonly recorder: Recorder
+  readonly server: { readonly host: string; readonly port: number }
+  readonly log: Log
+}
+
+export interface Endpoint {
+  handle(request: IncomingMessage, response: ServerResponse): void
+  /** From now on it is live, but not ready. */
+  drain(): void
+  /** Ends the calls that are still under way. */
+  abort(): void
+}
+
+const APIS = new Map<string, Api>([chat, completions].map((api) => [`/v1${api.path}`, api]))
+const DRAIN_RETRY_MS = 1_000
+/** What the status of a client that has gone is called where it has a name. */
+const GONE = new ApiError(499, 'client_closed_request', 'the client did not wait for the answer')
+
+export function createEndpoint(options: EndpointOptions): Endpoint {
+  const { models, authenticate, limits, lease, maxBodyBytes, recorder, server, log } = options
+  const created = Math.floor(Date.now() / 1_000)
+  const ending = new AbortController()
+  let draining = false
+
+  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { parts, path } = splitPath(request.url!)
+    const id = randomBytes(12).toString('hex')
+    response.setHeader('x-request-id', id)
+    try {
+      if (path === '/health/live') return send(response, 200, { status: 'live' })
+      if (path === '/health/ready') return ready(response)
+      await authenticate?.((name) => request.headers[name]?.toString())
+      const api = APIS.get(path)
+      if (api && request.method === 'POST') return await call(api, id, parts, request, response)
+      if (request.method !== 'GET') throw nowhere(request.method!, path)
+      if (path === '/v1/models') return send(response, 200, modelList([...models.keys()], created))
+      if (!path.startsWith('/v1/models/')) throw nowhere(request.method, path)
+      const name = decodeURIComponent(path.slice('/v1/models/'.length))
+      findModel(models, name)
+      send(response, 200, modelCard(name, created))
+    } catch (error) {
+      fail(response, error)
+    }
+  }
+
+  function ready(response: ServerResponse): void {
+    const problems = [...models].flatMap(([name, { engine }]) => {
+      const problem = draining ? 'the endpoint is stopping' : engine.problem()
+      return problem === null ? [] : [{ model: name, problem }]
+    })
+    send(response, problems.length > 0 ? 503 : 200, { status: problems.length > 0 ? 'not ready' : 'ready', problems })
+  }
+
+  /** From here on, whatever happens is recorded. */
+  async function call(
+    api: Api,
+    id: string,
+    parts: ReadonlyMap<string, string>,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const started_at = Date.now()
+    const said: Said = {}
+    const held = lease()
+    const gone = new AbortController()
+    response.once('close', () => response.writableFinished || gone.abort(GONE))
+    const origin = originOf(parts, request.headers)
+    const trace_id = origin.trace_id || traceOf(origin.attributes)
+    const span_id = randomBytes(8).toString('hex')
+    let body: Json | undefined
+    let leave: (() => void) | undefined
+    let error: ApiError | undefined
+    try {
+      if (draining) throw new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })
+      leave = limits.enter(authenticate ? keyOf(request) : '')
+      const bytes = await readBody(request, maxBodyBytes, held)
+      body = parse(bytes)
+      if (typeof body.model !== 'string') throw wrong('model', 'the name of a model', body.model)
+      const { engine, version } = findModel(models, body.model)
+      const traceparent = `00-${trace_id}-${span_id}-01`
+      const abort = AbortSignal.any([gone.signal, ending.signal])
+      const { headers } = request
+      await engine.answer(
+        { api, id: `${api.id_prefix}${id}`, model: body.model, version, body, bytes, headers, traceparent, response, abort },
+        said,
+      )
+    } catch (thrown) {
+      error = gone.signal.aborted ? GONE : apiError(thrown)
+      fail(response, error)
+    } finally {
+      held.end()
+      leave?.()
+    }
+    const { parent_span_id } = origin
+    recorder.record({
+      span_id,
+      trace_id,
+      parent_span_id,
+      origin,
+      operation: api.operation,
+      body,
+      said,
+      error,
+      server,
+      started_at,
+      ended_at: Date.now(),
+    })
+  }
+
+  /** Where the answer has begun, its status is gone: the error is then the last event of the stream. */
+  function fail(response: ServerResponse, thrown: unknown): void {
+    const error = apiError(thrown)
+    if (error.status === 500) log.error('A request failed', { error: error.cause ?? error })
+    if (response.writableEnded || response.destroyed) return
+    if (response.headersSent) {
+      sendEvent(response, errorBody(error))
+      response.end()
+      return
+    }
+    if (thrown instanceof Unauthenticated) response.setHeader('www-authenticate', thrown.challenge)
+    if (error.retryAfterMs !== undefined) {
+      response.setHeader('retry-after', Math.ceil(error.retryAfterMs / 1_000))
+      response.setHeader('retry-after-ms', Math.ceil(error.retryAfterMs))
+    }
+    send(response, error.status, errorBody(error))
+  }
+
+  return {
+    handle: (request, response) => void route(request, response),
+    drain() {
+      draining = true
+    },
+    abort: () => ending.abort(new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })),
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function parse(bytes: Buffer): Json {
+  let body: unknown
+  try {
+    body = JSON.parse(utf8.decode(bytes))
+  } catch (error) {
+    const why = error instanceof SyntaxError ? `not JSON: ${error.message}` : 'not UTF-8'
+    throw new ApiError(400, 'invalid_json', `the body is ${why}`)
+  }
+  if (!isJson(body)) throw invalid('', 'the body must be a JSON object')
+  return body
+}
+
+/** The calls of an attempt whose agent has no traces are one trace. */
+function traceOf({ 'leyden.rollout.id': rollout, 'leyden.attempt.id': attempt = '' }: Readonly<Record<string, string>>): string {
+  if (rollout === undefined) return randomBytes(16).toString('hex')
+  return createHash('sha256').update(`${rollout}\0${attempt}`).digest('hex').slice(0, 32)
+}
+
+/** Keys are not kept, only what tells them apart. */
+const keyOf = ({ headers: { authorization = '' } }: IncomingMessage): string => createHash('sha256').update(authorization).digest('hex')
+
+const nowhere = (method: string, path: string) =>
+  new ApiError(404, 'unknown_url', `there is no ${method} ${path.slice(0, 200)} here (known: ${[...APIS.keys(), '/v1/models'].join(', ')})`)
+
+function send(response: ServerResponse, status: number, body: object): void {
+  const bytes = Buffer.from(JSON.stringify(body))
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes)
+}

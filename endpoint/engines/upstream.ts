@@ -1,0 +1,201 @@
+// Any server that speaks OpenAI's API: its answers are passed on byte for byte, as they come, and recorded on the way. A request is
+// tried again only as long as nothing of an answer has come.
+
+import { once } from 'node:events'
+import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { ApiError } from '../errors.ts'
+import { isJson, type Json } from '../fields.ts'
+import { EVENT_STREAM, eventsIn } from '../sse.ts'
+import type { Engine, EngineCall, Said } from './engine.ts'
+
+export interface UpstreamOptions {
+  /** With the version of the API, e.g. `http://localhost:8000/v1`. */
+  readonly url: string
+  readonly api_key: string | null
+  /** Name of the model there. */
+  readonly model: string
+  /** Names in lower case of the headers of a request that are passed on. */
+  readonly forward_headers: readonly string[]
+  /** Milliseconds until the first byte of an answer, and between two of them. */
+  readonly timeout: number
+  readonly retries: number
+  readonly token_ids: boolean
+}
+
+/** Headers of an answer that are passed on; and all that begin with x-ratelimit-. */
+const ANSWER_HEADERS = [
+  'content-type',
+  'cache-control',
+  'retry-after',
+  'retry-after-ms',
+  'x-request-id',
+  'openai-processing-ms',
+  'openai-version',
+]
+/** A server that is starting, or overwhelmed; what it says of a request is passed on. */
+const RETRYABLE = new Set([502, 503, 504])
+const RETRY_MS = 200
+/** As much of an answer is kept for the record; of a larger one it is said that it was cut. */
+const MAX_RECORDED_BYTES = 32 * 1024 * 1024
+/** Of an answer that is no JSON, so much is told. */
+const SHOWN = 200
+
+export function upstreamEngine(options: UpstreamOptions, retried: () => void): Engine {
+  const { url, forward_headers, timeout, retries } = options
+  const { protocol, hostname, port, pathname } = new URL(url)
+  const secure = protocol === 'https:'
+  const agent = secure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true })
+  const request = secure ? httpsRequest : httpRequest
+  const base = { agent, host: hostname, port: port || (secure ? 443 : 80), method: 'POST' }
+  const server = { host: hostname, port: Number(base.port) }
+
+  async function answer(call: EngineCall, said: Said): Promise<void> {
+    said.server = server
+    const body = outgoing(call, options)
+    const reply = await begun(call, body)
+    const type = reply.headers['content-type'] ?? ''
+    if (reply.statusCode === 200 && type.startsWith(EVENT_STREAM)) return passStream(call, reply, said)
+    return passWhole(call, reply, said)
+  }
+
+  /** The first answer that is none of those after which it is tried again. */
+  async function begun(call: EngineCall, body: Buffer): Promise<IncomingMessage> {
+    for (let tries = 0; ; tries++) {
+      try {
+        const reply = await send(call, body)
+        if (!RETRYABLE.has(reply.statusCode!) || tries >= retries) return reply
+        reply.resume()
+      } catch (error) {
+        if (call.abort.aborted || error instanceof ApiError || tries >= retries) throw unreachable(error, url)
+      }
+      retried()
+      await sleep(RETRY_MS * 2 ** tries, undefined, { signal: call.abort })
+    }
+  }
+
+  function send({ api, headers, traceparent, abort }: EngineCall, body: Buffer): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const sent = request({
+        ...base,
+        path: pathname.replace(/\/$/, '') + api.path,
+        headers: headersFor(headers, traceparent, body),
+        signal: abort,
+      })
+      sent.setTimeout(timeout, () =>
+        sent.destroy(new ApiError(504, 'upstream_timeout', `${url} did not answer within ${timeout / 1_000} s`)),
+      )
+      sent.on('response', resolve).on('error', reject).end(body)
+    })
+  }
+
+  function headersFor(headers: IncomingHttpHeaders, traceparent: string, body: Buffer): Record<string, string | number> {
+    const forwarded = forward_headers.flatMap((name) => {
+      const value = name === 'traceparent' ? traceparent : headers[name]?.toString()
+      return value === undefined ? [] : [[name, value] as const]
+    })
+    return {
+      ...Object.fromEntries(forwarded),
+      ...(options.api_key !== null && { authorization: `Bearer ${options.api_key}` }),
+      'content-type': 'application/json',
+      'content-length': body.length,
+    }
+  }
+
+  async function passWhole({ response }: EngineCall, reply: IncomingMessage, said: Said): Promise<void> {
+    const bytes = await collect(reply, url)
+    const body = jsonIn(bytes)
+    if (!body) throw notJson(url, reply, bytes)
+    said.first_token_at = Date.now()
+    if (reply.statusCode! >= 400) {
+      response.writeHead(reply.statusCode!, answerHeaders(reply.headers)).end(bytes)
+      throw refusal(reply.statusCode!, body)
+    }
+    said.response = () => body
+    response.writeHead(reply.statusCode!, { ...answerHeaders(reply.headers), 'content-length': bytes.length }).end(bytes)
+  }
+
+  /** Waits for a client that is slow, so that nothing piles up here. */
+  async function passStream({ api, response, abort }: EngineCall, reply: IncomingMessage, said: Said): Promise<void> {
+    const kept: Buffer[] = []
+    let size = 0
+    said.response = () => api.join(eventsIn(Buffer.concat(kept).toString()))
+    response.writeHead(200, answerHeaders(reply.headers))
+    response.socket?.setNoDelay(true)
+    try {
+      for await (const chunk of reply as AsyncIterable<Buffer>) {
+        said.first_token_at ??= Date.now()
+        size += chunk.length
+        if (size <= MAX_RECORDED_BYTES) kept.push(chunk)
+        if (!response.write(chunk)) await once(response, 'drain', { signal: abort })
+      }
+    } catch (error) {
+      throw new ApiError(502, 'upstream_died', `${url} broke off in the middle of its answer`, { cause: error })
+    }
+    response.end()
+  }
+
+  return { problem: () => null, answer, close: async () => agent.destroy() }
+}
+
+/** The request as the server is to get it: its own name of the model, and the questions that only an engine can answer. */
+function outgoing({ body, bytes }: EngineCall, { model, token_ids }: UpstreamOptions): Buffer {
+  if (body.model === model && !token_ids) return bytes
+  const logprobs = 'prompt' in body ? { logprobs: body.logprobs ?? 0 } : { logprobs: true }
+  return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
+}
+
+function answerHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const names = Object.keys(headers).filter((name) => ANSWER_HEADERS.includes(name) || name.startsWith('x-ratelimit-'))
+  return Object.fromEntries(names.map((name) => [name, headers[name]!.toString()]))
+}
+
+async function collect(reply: IncomingMessage, url: string): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    for await (const chunk of reply as AsyncIterable<Buffer>) {
+      size += chunk.length
+      if (size > MAX_RECORDED_BYTES) throw new Error('too large')
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw new ApiError(502, 'upstream_died', `${url} broke off in the middle of its answer`, { cause: error })
+  }
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)
+}
+
+function jsonIn(bytes: Buffer): Json | undefined {
+  try {
+    const body: unknown = JSON.parse(bytes.toString())
+    return isJson(body) ? body : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function notJson(url: string, { statusCode, headers }: IncomingMessage, bytes: Buffer): ApiError {
+  const said = bytes.toString('utf8', 0, SHOWN).replace(/\s+/g, ' ').trim()
+  const status = statusCode === 429 || statusCode === 503 ? statusCode : 502
+  const seconds = Number(headers['retry-after'])
+  const more = Number.isFinite(seconds) ? { retryAfterMs: seconds * 1_000 } : {}
+  return new ApiError(status, 'upstream_not_json', `${url} answered ${statusCode} with what is no JSON: ${said}`, more)
+}
+
+/** An error that the client has been given as it came. */
+function refusal(status: number, body: Json): ApiError {
+  const { message, code } = isJson(body.error) ? body.error : body
+  return new ApiError(
+    status,
+    typeof code === 'string' ? code : 'upstream_error',
+    typeof message === 'string' ? message : 'refused upstream',
+  )
+}
+
+function unreachable(error: unknown, url: string): ApiError {
+  if (error instanceof ApiError) return error
+  const { code, message } = error as NodeJS.ErrnoException
+  return new ApiError(502, 'upstream_unreachable', `${url} cannot be reached: ${code ?? message}`, { cause: error })
+}

@@ -1,0 +1,96 @@
+// An endpoint that speaks OpenAI's API: agents point their base URL here. It answers by a policy of ours, passes requests on to another
+// server, or says what a script says; every call becomes a span.
+
+import { createEndpoint, type Endpoint } from '../endpoint/endpoint.ts'
+import { engineProblems, modelFields, openModels } from '../endpoint/engines/options.ts'
+import { createLimits } from '../endpoint/limits.ts'
+import { createRecorder, type Recorder } from '../endpoint/recorder.ts'
+import { admission, createAdmission } from '../pipeline/admission.ts'
+import { auth, authenticating } from '../pipeline/auth.ts'
+import { receiver, type Outputs } from '../pipeline/component.ts'
+import { createHttpServer } from '../pipeline/http_server.ts'
+import { checkEndpoint, close, listen, parseEndpoint } from '../pipeline/listen.ts'
+import { duration, group, map, number, text } from '../pipeline/schema.ts'
+import { checkTls, loadTls, tls } from '../pipeline/tls.ts'
+
+const MIB = 1024 * 1024
+
+export default receiver({
+  type: 'openai',
+  summary: "Serves models by OpenAI's API: a policy under training, any other server, or a script. Each call becomes a span.",
+  signals: ['traces'],
+  config: {
+    endpoint: text('Address and port to listen on.', { default: 'localhost:4000' }),
+    tls,
+    auth,
+    models: map(group(modelFields, 'What answers for a model.'), 'Models by the name that clients ask for.', {
+      example: { qwen: { engine: 'upstream', url: 'http://localhost:8000/v1' } },
+    }),
+    max_request_body_size: number('Largest body, in bytes, after decompression.', { default: 16 * MIB, min: 1, integer: true }),
+    admission,
+    limits: group(
+      {
+        max_requests: number('Most requests that are answered at the same time.', { default: 1_024, min: 1, integer: true }),
+        max_requests_per_key: number('The same for each key, where `auth` asks for one; 0: no limit.', {
+          default: 0,
+          min: 0,
+          integer: true,
+        }),
+        requests_per_minute_per_key: number('How many each key may send in a minute; 0: no limit.', { default: 0, min: 0, integer: true }),
+      },
+      'What is answered with 429 or 503, and the time to come again.',
+    ),
+    queue_mib: number('MiB of calls that wait to be stored while the store is away; those beyond are answered, counted and lost.', {
+      default: 64,
+      min: 1,
+    }),
+    drain_timeout: duration('How long a stopping endpoint waits for answers under way.', { default: '20s' }),
+  },
+  check: ({ endpoint, tls, models }) => [...checkEndpoint(endpoint, 'endpoint'), ...checkTls(tls, 'tls'), ...engineProblems(models)],
+
+  create(options, context) {
+    const { id, log, count, gauge } = context
+    const running: (() => Promise<void> | void)[] = []
+
+    async function start({ traces }: Outputs): Promise<void> {
+      const address = parseEndpoint(options.endpoint)!
+      const secured = options.tls && (await loadTls(options.tls, context))
+      if (secured) running.push(secured.stop)
+      const models = openModels(options.models, context)
+      running.push(async () => {
+        await Promise.all([...models.values()].map(({ engine }) => engine.close?.()))
+      })
+      for (const { engine } of models.values()) await engine.start?.()
+      const recorder = createRecorder(traces ?? (async () => {}), options.queue_mib * MIB, context)
+      const limits = createLimits(options.limits)
+      gauge('leyden_endpoint_requests', () => limits.running)
+      const limited = (limit: string) => count('receiver_limit_hits', 1, { transport: 'http', limit })
+      const server = createHttpServer({ tls: secured ?? undefined, limited }, (request, response) => endpoint.handle(request, response))
+      const { port } = await listen(server, address, `receivers::${id}::endpoint`)
+      const endpoint = createEndpoint({
+        ...{ models, limits, recorder, log },
+        authenticate: authenticating(options.auth, context, 'http'),
+        lease: createAdmission(options.admission, () => limited('request_limit_mib')),
+        maxBodyBytes: options.max_request_body_size,
+        server: { host: address.host, port },
+      })
+      running.push(() => stop(endpoint, recorder, close(server)))
+      log.info('Starting HTTP server', { endpoint: `${address.host}:${port}` })
+    }
+
+    /** Answers what it has begun to answer, then sees to it that all of it is recorded. */
+    async function stop(endpoint: Endpoint, recorder: Recorder, closed: Promise<void>): Promise<void> {
+      endpoint.drain()
+      const timer = setTimeout(endpoint.abort, options.drain_timeout)
+      await closed
+      clearTimeout(timer)
+      await recorder.drain(options.drain_timeout)
+    }
+
+    async function shutdown(): Promise<void> {
+      for (const end of running.splice(0).reverse()) await end()
+    }
+
+    return { start, shutdown }
+  },
+})
