@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { END_EVENT } from '../data/assemble.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
+import type { Problem } from '../data/rollout.ts'
 import { hintOf, hintOfItem, placeOf, routeKey, splitKey } from '../data/routing.ts'
 import { endTime, isRoot, itemName, traceId } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
@@ -99,6 +100,7 @@ export default connector({
         ...{ storage, dialects, joinKeys: options.join_keys, wait: options.reward_wait, attach },
         isOpen: open.has,
         givenUp: (n) => context.count('leyden_rewards_without_rollout', n),
+        report,
       })
       const { storage: folder } = options.sending_queue
       if (folder !== null) {
@@ -215,11 +217,15 @@ export default connector({
         context.health(null)
         for (const rollout of rollouts) {
           context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
-          for (const { reason } of rollout.problems) context.count('leyden_reading_problems', 1, { reason })
+          report(rollout.problems)
         }
       } catch (error) {
         await failed(due, error as Error)
       }
+    }
+
+    function report(problems: readonly Problem[]): void {
+      for (const { reason } of problems) context.count('leyden_reading_problems', 1, { reason })
     }
 
     async function failed(due: readonly Due[], error: Error): Promise<void> {

@@ -47,7 +47,7 @@ export const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1
 const SEQUENCE_ID = 'agentlightning.span_sequence_id'
 
 /** @param node the item's own, or that of the span in which a record was written; -1 for none */
-export function placeOf(item: Item, node: number, dialect: string, { judged }: Lineage): Place {
+export function placeOf(item: Item, node: number, dialect: string, { judged }: Pick<Lineage, 'judged'>): Place {
   const { trace_id, attributes, resource } = item
   const isSpan = item.signal === 'span'
   const start_time = isSpan ? item.start_time : item.time

@@ -22,26 +22,33 @@ export function readRewards(run: Run, dialects: readonly Dialect[]): Reward[] {
   const target = targetFinder(run)
   const rewards: Reward[] = []
   const read = (item: Item, node: number) => {
-    for (const dialect of carriers) {
-      const readings = tryRewards(item, dialect, run.problems)
-      for (let i = 0; i < readings.length; i++) {
-        const reading = readings[i]!
-        report(reading, item, run.problems)
-        if (reading.dimensions.length === 0) continue
-        const place = placeOf(item, node, dialect.name, run.lineage)
-        rewards.push({
-          ...reading,
-          ...place,
-          reward_id: reading.id ?? `${place.trace_id}:${place.span_id}:${dialect.name}:${i}`,
-          given_at: Number(place.end_time / 1_000_000n),
-          target_node: target(reading.target),
-        })
-      }
-    }
+    for (const reward of rewardsOf(item, node, carriers, run)) rewards.push({ ...reward, target_node: target(reward.target) })
   }
   run.spans.forEach(read)
   for (const record of run.logs) read(record, run.nodeOf(record.trace_id, record.span_id))
   return sentOnce(rewards.sort((a, b) => compare(a.end_time, b.end_time)))
+}
+
+/** Rewards of one item; what they are about is not looked for. */
+export function rewardsOf(
+  item: Item,
+  node: number,
+  dialects: readonly Dialect[],
+  { lineage, problems }: { lineage: Pick<Lineage, 'judged'>; problems: Problem[] },
+): Reward[] {
+  const rewards: Reward[] = []
+  for (const dialect of dialects) {
+    const readings = tryRewards(item, dialect, problems)
+    for (let i = 0; i < readings.length; i++) {
+      const reading = readings[i]!
+      report(reading, item, problems)
+      if (reading.dimensions.length === 0) continue
+      const place = placeOf(item, node, dialect.name, lineage)
+      const reward_id = reading.id ?? `${place.trace_id}:${place.span_id}:${dialect.name}:${i}`
+      rewards.push({ ...reading, ...place, reward_id, given_at: Number(place.end_time / 1_000_000n) })
+    }
+  }
+  return rewards
 }
 
 /** What was sent again after a lost answer is what was sent first. */
@@ -58,7 +65,7 @@ function sentOnce(inOrder: readonly Reward[]): Reward[] {
 
 function tryRewards(item: Item, dialect: Dialect, problems: Problem[]): readonly RewardReading[] {
   try {
-    return dialect.rewards!(item)
+    return dialect.rewards?.(item) ?? []
   } catch (error) {
     problems.push({ reason: 'unreadable_reward', span_id: item.span_id, detail: `${dialect.name}: ${(error as Error).message}` })
     return []

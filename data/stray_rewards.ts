@@ -3,7 +3,7 @@
 
 import type { Dialect, Target } from './dialect.ts'
 import { EVALUATION, SCORE } from './evaluation.ts'
-import type { Rollout } from './rollout.ts'
+import type { Problem, Reward, Rollout } from './rollout.ts'
 import { itemName } from './scan.ts'
 import type { Item } from './span.ts'
 import type { SpanBatch } from './span_batch.ts'
@@ -57,9 +57,23 @@ export interface Stray {
   /** The trace that the reward was stored under. */
   readonly trace_id: string
   readonly targets: readonly string[]
-  /** When it came, ms since the epoch. */
+  readonly rewards: readonly Reward[]
+  /** What could not be used of it. */
+  readonly problems: readonly Problem[]
+  /** How many log records or spans said so. */
+  readonly items: number
+  /** When the last of them came, ms since the epoch. */
   readonly since: number
 }
+
+const nameOf = ({ trace_id, targets }: Stray): string => [trace_id, ...targets].join('\u0001')
+
+const joined = (before: Stray, after: Stray): Stray => ({
+  ...after,
+  rewards: [...before.rewards, ...after.rewards],
+  problems: [...before.problems, ...after.problems],
+  items: before.items + after.items,
+})
 
 export interface WaitingRewards {
   readonly size: number
@@ -76,7 +90,7 @@ export function waitingRewards(limit: number): WaitingRewards {
   const byKey = new Map<string, Set<Stray>>()
 
   function remove(stray: Stray): void {
-    strays.delete(stray.trace_id)
+    strays.delete(nameOf(stray))
     for (const key of stray.targets) {
       const own = byKey.get(key)
       own?.delete(stray)
@@ -95,13 +109,14 @@ export function waitingRewards(limit: number): WaitingRewards {
       return strays.size
     },
     add(stray) {
-      const before = strays.get(stray.trace_id)
+      const before = strays.get(nameOf(stray))
       if (before) remove(before)
-      strays.set(stray.trace_id, stray)
-      for (const key of stray.targets) {
+      const all = before ? joined(before, stray) : stray
+      strays.set(nameOf(all), all)
+      for (const key of all.targets) {
         const own = byKey.get(key)
-        if (own) own.add(stray)
-        else byKey.set(key, new Set([stray]))
+        if (own) own.add(all)
+        else byKey.set(key, new Set([all]))
       }
       return takeAll([...strays.values()].slice(0, Math.max(0, strays.size - limit)))
     },

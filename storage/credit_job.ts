@@ -4,30 +4,33 @@
 
 import { randomUUID } from 'node:crypto'
 
-import type { ClickHouseClient } from '@clickhouse/client'
-
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { statusRule } from '../credit/statuses.ts'
-import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
+import type { CreditSpec, Rollout, Status, Transition } from '../data/rollout.ts'
+import { routeKey } from '../data/routing.ts'
+import { openCreditRows, putAssigned, putCompared, updateCredit, type CreditRows, type Writer } from './credit_rows.ts'
 import { groupId } from './groups.ts'
-import { dropStagingTables, withStaging } from './staging.ts'
-import { openRows, putFloat64, putNullable, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
+import { LONG_STATEMENT, textList } from './literals.ts'
+import type { Credited } from './recredit.ts'
+import { putRolloutRow, ROLLOUT_COLUMNS } from './rollout_rows.ts'
+import { openRows, putFloat64, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
+import { dropStagingTables } from './staging.ts'
 
 export interface CreditJob {
   /** Groups that may now be complete. Those that are not are looked at again after `settleTimeout`. */
   committed(rollouts: readonly Rollout[]): void
   /** Finds the groups that an earlier run left without credit. */
   resume(): Promise<void>
-  /** Credits these groups now, those at least that were credited before or are complete. */
-  again(groups: readonly string[]): Promise<void>
+  /**
+   * Stores these rollouts' new returns and credits their groups with them: those that are complete or were credited before, and, with
+   * `settled`, those that will get no more. The others wait, as those of new rollouts do.
+   */
+  again(rollouts: readonly Credited[], options?: { settled?: boolean }): Promise<void>
   /** Waits for what is being computed; what is waited for is found again by `resume`. */
   close(): Promise<void>
 }
 
-export interface CreditJobOptions {
-  readonly client: ClickHouseClient
-  run<T>(attempt: () => Promise<T>): Promise<T>
-  insert(table: string, columns: string, rows: Buffer, token: string): Promise<void>
+export interface CreditJobOptions extends Writer {
   readonly settleTimeout: number
 }
 
@@ -42,13 +45,16 @@ interface Member {
   readonly credit: CreditSpec
   readonly scored: boolean
   readonly transitions: readonly { readonly step: number; readonly agent: string; readonly return: number | null }[]
+  /** Those transitions where they are to be stored with it; undefined where they stay as they are. */
+  readonly assigned?: readonly Transition[]
 }
 
 /** How often groups that wait are looked at, and how many together. */
 const SWEEP_MS = 500
-const TOGETHER = 500
+const TOGETHER = 2_000
 
-export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptions): CreditJob {
+export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): CreditJob {
+  const { client, run, insert } = writer
   /** When each waiting group settles, ms since the epoch; 0: to be looked at now. */
   const waiting = new Map<string, number>()
   let working = Promise.resolve()
@@ -64,12 +70,10 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
   // A rollout may have been committed while its group was computed, hence the minute: twice is harmless.
   async function resume(): Promise<void> {
     await run(() => dropStagingTables(client))
-    const groups = await run(() =>
-      select<{ group_id: string }>(`
-        SELECT group_id FROM rollouts LEFT JOIN (SELECT group_id, max(created_at) AS credited_at FROM credits GROUP BY group_id) AS c USING group_id
-        WHERE group_id != '' AND credit != ''
-        GROUP BY group_id HAVING max(committed_at) >= max(credited_at) - INTERVAL 1 MINUTE`),
-    )
+    const groups = await select<{ group_id: string }>(`
+      SELECT group_id FROM rollouts LEFT JOIN (SELECT group_id, max(created_at) AS credited_at FROM credits GROUP BY group_id) AS c USING group_id
+      WHERE group_id != '' AND credit != ''
+      GROUP BY group_id HAVING max(committed_at) >= max(credited_at) - INTERVAL 1 MINUTE`)
     for (const { group_id } of groups) waiting.set(group_id, 0)
     if (groups.length > 0) work()
   }
@@ -90,9 +94,9 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
     const now = Date.now()
     const due = [...waiting].filter(([, at]) => at <= now).slice(0, TOGETHER)
     if (closed || due.length === 0) return
-    const groups = await run(() => membersOf(due.map(([group]) => group)))
+    const groups = await membersOf(due.map(([group]) => group))
     const ready = [...groups].filter(([group, members]) => isComplete(members) || (waiting.get(group)! > 0 && isSettled(members)))
-    if (ready.length > 0) await credit(ready, now)
+    if (ready.length > 0) await credit(ready, await lastVersions(ready.map(([group]) => group)))
     for (const [group, at] of due) {
       if (waiting.get(group) !== at) continue // committed to meanwhile
       if (at === 0 && !ready.some(([id]) => id === group)) waiting.set(group, now + settleTimeout)
@@ -104,36 +108,60 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
     }
   }
 
-  async function again(ids: readonly string[]): Promise<void> {
+  async function again(rollouts: readonly Credited[], { settled = false } = {}): Promise<void> {
+    const groups = [...new Set(rollouts.map(({ row }) => row.group_id))]
     const next = working.then(async () => {
-      for (let i = 0; i < ids.length; i += TOGETHER) {
-        const groups = await run(() => membersOf(ids.slice(i, i + TOGETHER)))
-        const ready = [...groups].filter(([, members]) => isComplete(members) || isSettled(members))
-        if (ready.length > 0) await credit(ready, Date.now())
+      for (let i = 0; i < groups.length; i += TOGETHER) {
+        const some = new Set(groups.slice(i, i + TOGETHER))
+        await creditAgain(
+          rollouts.filter(({ row }) => some.has(row.group_id)),
+          settled,
+        )
       }
     })
     working = next.catch(() => {})
     await next
   }
 
-  /** Attempts by group, in the order in which they began. */
-  async function membersOf(ids: readonly string[]): Promise<Map<string, Member[]>> {
+  async function creditAgain(rollouts: readonly Credited[], settled: boolean): Promise<void> {
+    const changed = new Map(rollouts.map((one) => [routeKey(one.row.rollout_id, one.row.attempt_id), one]))
+    const groups = await membersOf([...new Set(rollouts.map(({ row }) => row.group_id))].filter(Boolean), changed)
+    const versions = await lastVersions([...groups.keys()])
+    const isReady = (group: string, members: readonly Member[]) =>
+      isComplete(members) || ((settled || versions.has(group)) && isSettled(members))
+    const ready = [...groups].filter(([group, members]) => isReady(group, members))
+    const credited = new Set(ready.map(([group]) => group))
+    await credit(
+      ready,
+      versions,
+      rollouts.filter(({ row }) => !credited.has(row.group_id)),
+      rollouts,
+    )
+    for (const group of groups.keys()) if (!credited.has(group)) waiting.set(group, 0)
+    if (waiting.size > 0) work()
+  }
+
+  /** Attempts by group, in the order in which they began. What changed counts as it is to be stored. */
+  async function membersOf(ids: readonly string[], changed: ReadonlyMap<string, Credited> = new Map()): Promise<Map<string, Member[]>> {
+    const groups = new Map<string, Member[]>()
+    if (ids.length === 0) return groups
+    const list = textList(ids)
     const rows = await select<Omit<Member, 'credit' | 'transitions' | 'scored'> & MemberRow>(
       `SELECT group_id, group_size, rollout_id, attempt_id, revision, mode, status, credit, outcome IS NOT NULL AS scored, steps, agents, returns
        FROM (SELECT * FROM rollouts FINAL) AS r
        LEFT JOIN (
          SELECT rollout_id, attempt_id, revision, groupArray(step) AS steps, groupArray(agent) AS agents, groupArray(tuple(return)) AS returns
-         FROM (SELECT * FROM transition_rows WHERE group_id IN {groups:Array(String)} ORDER BY step)
+         FROM (SELECT * FROM transition_rows WHERE group_id IN ${list} ORDER BY step)
          GROUP BY rollout_id, attempt_id, revision
        ) AS t USING (rollout_id, attempt_id, revision)
-       WHERE group_id IN {groups:Array(String)} AND credit != ''
+       WHERE group_id IN ${list} AND credit != ''
        ORDER BY started_at, attempt_id`,
-      { groups: ids },
     )
-    const groups = new Map<string, Member[]>()
     for (const { credit, steps, agents, returns, scored, ...row } of rows) {
       const transitions = steps.map((step, i) => ({ step, agent: agents[i]!, return: returns[i]![0] }))
-      const member = { ...row, credit: JSON.parse(credit) as CreditSpec, scored: Boolean(scored), transitions }
+      const stored: Member = { ...row, credit: JSON.parse(credit) as CreditSpec, scored: Boolean(scored), transitions }
+      const now = changed.get(routeKey(row.rollout_id, row.attempt_id))
+      const member = now ? { ...stored, credit: now.credit, scored: now.row.outcome !== null, ...both(now.transitions) } : stored
       const group = groups.get(row.group_id)
       if (group) group.push(member)
       else groups.set(row.group_id, [member])
@@ -141,9 +169,15 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
     return groups
   }
 
-  async function credit(groups: readonly (readonly [string, Member[]])[], now: number): Promise<void> {
-    const versions = await run(() => lastVersions(groups.map(([group]) => group)))
-    const advantages = openRows()
+  /** @param others rollouts that are stored without being compared @param rewritten rollouts whose own row is new */
+  async function credit(
+    groups: readonly (readonly [string, Member[]])[],
+    versions: ReadonlyMap<string, number>,
+    others: readonly Credited[] = [],
+    rewritten: readonly Credited[] = [],
+  ): Promise<void> {
+    const now = Date.now()
+    const steps = openCreditRows()
     const credits = openRows()
     for (const [group, members] of groups) {
       const version = (versions.get(group) ?? 0) + 1
@@ -152,37 +186,27 @@ export function creditJob({ client, run, insert, settleTimeout }: CreditJobOptio
         members.map((member) => ({ ...member, excluded: member.mode === 'val' })),
         spec,
       )
-      putAdvantages(advantages, members, result, version)
+      putAdvantages(steps, members, result, version)
       putCredit(credits, group, version, spec, result, now)
     }
-    if (advantages.count > 0) await update(advantages)
-    await insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
-  }
-
-  async function update(advantages: Rows): Promise<void> {
-    const command = (query: string) => run(() => client.command({ query }))
-    const columns = 'key String, rollout_id String, advantage Nullable(Float64), credit_version UInt32'
-    await withStaging({ command }, columns, async (staging) => {
-      await insert(staging, 'key, rollout_id, advantage, credit_version', written(advantages), randomUUID())
-      await command(
-        `UPDATE transition_rows
-         SET advantage = joinGet(${staging}, 'advantage', ${KEY}), credit_version = joinGet(${staging}, 'credit_version', ${KEY})
-         WHERE tenant = '' AND rollout_id IN (SELECT rollout_id FROM ${staging}) AND ${KEY} IN (SELECT key FROM ${staging})`,
-      )
-    })
+    for (const { row, transitions } of others) for (const t of transitions) putAssigned(steps, row, t, t.advantage, null)
+    await updateCredit(writer, steps)
+    const rollouts = openRows()
+    for (const { row } of rewritten) putRolloutRow(rollouts, row, now)
+    if (rollouts.count > 0) await insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
+    if (credits.count > 0) await insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
   }
 
   async function lastVersions(groups: readonly string[]): Promise<Map<string, number>> {
+    if (groups.length === 0) return new Map()
     const rows = await select<{ group_id: string; version: number }>(
-      "SELECT group_id, max(credit_version) AS version FROM credits WHERE tenant = '' AND group_id IN {groups:Array(String)} GROUP BY group_id",
-      { groups },
+      `SELECT group_id, max(credit_version) AS version FROM credits WHERE tenant = '' AND group_id IN ${textList(groups)} GROUP BY group_id`,
     )
     return new Map(rows.map(({ group_id, version }) => [group_id, version]))
   }
 
-  async function select<T>(query: string, query_params: Record<string, unknown> = {}): Promise<T[]> {
-    return (await client.query({ query, query_params, format: 'JSONEachRow' })).json<T>()
-  }
+  const select = <T>(query: string): Promise<T[]> =>
+    run(async () => (await client.query({ query, format: 'JSONEachRow', clickhouse_settings: LONG_STATEMENT })).json<T>())
 
   async function close(): Promise<void> {
     closed = true
@@ -218,16 +242,14 @@ function isSettled(members: readonly Member[]): boolean {
   return scored.size >= members.at(-1)!.credit.min_group
 }
 
-const KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(step))"
+const both = (transitions: readonly Transition[]) => ({ transitions, assigned: transitions })
 
-function putAdvantages(rows: Rows, members: readonly Member[], { advantages }: GroupCredit, version: number): void {
-  for (const [m, { rollout_id, attempt_id, revision, transitions }] of members.entries()) {
-    for (const [t, { step }] of transitions.entries()) {
-      putString(rows, [rollout_id, attempt_id, revision, step].join('\0'))
-      putString(rows, rollout_id)
-      putNullable(rows, advantages[m]![t]!, putFloat64)
-      putUInt32(rows, version)
-      rows.count++
+function putAdvantages(rows: CreditRows, members: readonly Member[], { advantages }: GroupCredit, version: number): void {
+  for (const [m, member] of members.entries()) {
+    for (const [t, { step }] of member.transitions.entries()) {
+      const advantage = advantages[m]![t]!
+      if (member.assigned) putAssigned(rows, member, member.assigned[t]!, advantage, version)
+      else putCompared(rows, member, step, advantage, version)
     }
   }
 }

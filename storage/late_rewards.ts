@@ -1,14 +1,17 @@
 // Finds the rollout of each reward that came by itself, at once or when the rollout comes; until then it waits, so many of them and
-// so long. Nothing is lost with this process: raw records that belong to no rollout are found again by the next.
+// so long. A rollout that is stored is credited again from its outline, many in one go; one that is open, or whose outline does not
+// know what the reward is about, is read again with it. Nothing is lost with this process: raw records that belong to no rollout are
+// found again by the next.
 
 import type { Dialect } from '../data/dialect.ts'
-import type { Rollout } from '../data/rollout.ts'
+import { rewardsOf } from '../data/reward_reading.ts'
+import type { Problem, Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { readItem } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { keysOf, mayBeStray, targetKey, targetsOf, waitingRewards, type Stray } from '../data/stray_rewards.ts'
-import type { Storage } from './storage.ts'
+import type { LateReward, Storage } from './storage.ts'
 
 export interface LateRewards {
   /** How many wait for their rollout. */
@@ -24,8 +27,10 @@ export interface LateRewards {
   committed(rollouts: readonly Rollout[]): void
 }
 
+type Late = Stray & LateReward
+
 export interface LateRewardsOptions {
-  readonly storage: Pick<Storage, 'findTargets' | 'join'>
+  readonly storage: Pick<Storage, 'findTargets' | 'join' | 'creditLate'>
   readonly dialects: readonly Dialect[]
   readonly joinKeys: readonly string[]
   /** Milliseconds. */
@@ -35,13 +40,17 @@ export interface LateRewardsOptions {
   readonly attach: (key: string, traceIds: readonly string[]) => void
   /** One that waited too long, or for which there was no room. */
   readonly givenUp: (n: number) => void
+  /** Rewards of rollouts credited from their outlines that could not be used; the others are told of when they are read again. */
+  readonly report: (problems: readonly Problem[]) => void
 }
 
 const MAX_WAITING = 100_000
 /** So many are looked up together. */
-const TOGETHER = 5_000
+const TOGETHER = 10_000
+/** A reward is read by itself here, not at its place in a run. */
+const ALONE = { judged: new Uint8Array() }
 
-export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach, givenUp }: LateRewardsOptions): LateRewards {
+export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach, givenUp, report }: LateRewardsOptions): LateRewards {
   const waiting = waitingRewards(MAX_WAITING)
   let taken: Stray[] = []
 
@@ -49,7 +58,9 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     if (item.trace_id === '') return false
     const targets = targetsOf(item, dialects, joinKeys)
     if (targets.length === 0) return false
-    taken.push({ trace_id: item.trace_id, targets, since: Date.now() })
+    const problems: Problem[] = []
+    const rewards = rewardsOf(item, -1, dialects, { lineage: ALONE, problems })
+    taken.push({ trace_id: item.trace_id, targets, rewards, problems, items: 1, since: Date.now() })
     return true
   }
 
@@ -83,7 +94,7 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
       if (key !== undefined) found.push({ stray, key })
       else givenUp(waiting.add(stray).length)
     }
-    await attachAll(found)
+    await give(found)
   }
 
   /** A run that is going on is not known to storage, but may be open here. */
@@ -96,16 +107,24 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     return keys.find(isOpen)
   }
 
-  async function attachAll(found: readonly { stray: Stray; key: string }[]): Promise<void> {
+  async function give(found: readonly { stray: Stray; key: string }[]): Promise<void> {
     if (found.length === 0) return
-    await storage.join(
-      found.map(({ stray: { trace_id }, key }) => {
-        const [rollout_id, attempt_id] = key.split('\u0000') as [string, string]
-        return { trace_id, rollout_id, attempt_id }
-      }),
-    )
+    const late = found.map(({ stray, key }): Late => {
+      const [rollout_id, attempt_id] = key.split('\u0000') as [string, string]
+      return { ...stray, rollout_id, attempt_id, received_at: stray.since }
+    })
+    await storage.join(late)
+    const again = new Set<LateReward>(late.filter(({ rollout_id, attempt_id }) => isOpen(routeKey(rollout_id, attempt_id))))
+    for (const one of await storage.creditLate(late.filter((one) => !again.has(one)))) again.add(one)
     const traces = new Map<string, string[]>()
-    for (const { stray, key } of found) traces.set(key, [...(traces.get(key) ?? []), stray.trace_id])
+    for (const one of late) {
+      if (!again.has(one)) {
+        report(one.problems)
+        continue
+      }
+      const key = routeKey(one.rollout_id, one.attempt_id)
+      traces.set(key, [...(traces.get(key) ?? []), one.trace_id])
+    }
     for (const [key, traceIds] of traces) attach(key, traceIds)
   }
 

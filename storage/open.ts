@@ -3,16 +3,16 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 
-import type { Reward, Rollout } from '../data/rollout.ts'
+import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { availability } from './availability.ts'
 import { bookkeeping, versionOf } from './bookkeeping.ts'
 import { connect, type ConnectionOptions } from './connection.ts'
-import { coveredByOld, newRewards, responsesOf } from './expired.ts'
+import { coveredByOld } from './expired.ts'
 import { creditJob } from './credit_job.ts'
 import { spanInserter } from './insert_spans.ts'
 import { applySchema } from './migrate.ts'
-import type { Outline } from './outline.ts'
+import { creditLate } from './late_credit.ts'
 import { quarantine } from './quarantine.ts'
 import { readItems } from './read_items.ts'
 import {
@@ -33,7 +33,7 @@ import { openRows, written, type Rows } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_rows.ts'
 import type { Member, Storage } from './storage.ts'
 import { recredit, type Recredit, type Recredited } from './recredit.ts'
-import { findTargets, type RolloutKey } from './reward_targets.ts'
+import { findTargets } from './reward_targets.ts'
 import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
 
 export interface StorageOptions extends ConnectionOptions {
@@ -109,7 +109,9 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, uncovered, storedRewards } = bookkeeping(client)
-  const credit = creditJob({ client, run, insert, settleTimeout: settle_timeout })
+  const writer = { client, run, insert }
+  const credit = creditJob({ ...writer, settleTimeout: settle_timeout })
+  const lateCredit = { ...writer, storedRewards, again: credit.again }
 
   /** What processors made of rollouts: how they are to be credited is known only from then on. */
   const uncommitted = new Map<string, Rollout>()
@@ -194,24 +196,6 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     credit.committed(rollouts)
   }
 
-  async function rewardExpired(key: RolloutKey, rewards: readonly Reward[]): Promise<void> {
-    if (rewards.length === 0) return
-    const now = Date.now()
-    const known = new Set(await run(() => storedRewards(rewards.map(({ reward_id }) => reward_id))))
-    const ledger = openRows()
-    const targets = openRows()
-    for (const reward of rewards) {
-      if (!known.has(versionOf(reward))) putReward(ledger, { tenant: '' }, reward, now)
-      putRewardTarget(targets, { tenant: '', ...key }, reward, now)
-    }
-    if (ledger.count > 0) await insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID())
-    await insert('reward_targets', REWARD_TARGET_COLUMNS, written(targets), randomUUID())
-    const responses = await run(() => responsesOf(client, key))
-    const { rollout_id, attempt_id } = key
-    const added = (_: RolloutKey, outline: Outline) => newRewards(rewards, outline, responses)
-    await recredit({ client, run, insert, credit }, { rollouts: [{ rollout_id, attempt_id }], added })
-  }
-
   async function join(members: readonly Member[]): Promise<void> {
     const rows = openRows()
     const now = Date.now()
@@ -239,7 +223,10 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     findTargets: (keys) => run(() => findTargets(client, keys)),
     join,
     coveredByOld: (rollouts) => run(() => coveredByOld(client, rollouts, ttl)),
-    rewardExpired,
+    creditLate: (late) => creditLate(lateCredit, late),
+    async rewardExpired({ rollout_id, attempt_id, covered_until }, rewards) {
+      await creditLate(lateCredit, [{ trace_id: '', rollout_id, attempt_id, rewards, items: 0, received_at: covered_until }], true)
+    },
     lastRevisions: lastUsedRevisions,
     // Whoever asks what to resume is the process that assembles, and credit is resumed with it.
     async uncovered() {
@@ -248,7 +235,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
     writeRevision,
     commit,
-    recredit: (request) => recredit({ client, run, insert, credit }, request),
+    recredit: (request) => recredit({ ...writer, credit }, request),
     close,
   }
 }

@@ -8,28 +8,68 @@ import { putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, typ
 export const ROLLOUT_COLUMNS = `tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision,
   started_at, ended_at, spans, covered_until, calls, transitions, outcome, air_mode, credit, outline, committed_at`
 
+/** A row as it is stored. Times as in Rollout. */
+export interface RolloutRow extends Pick<
+  Rollout,
+  | 'tenant'
+  | 'rollout_id'
+  | 'attempt_id'
+  | 'task_id'
+  | 'group_id'
+  | 'group_size'
+  | 'mode'
+  | 'status'
+  | 'closed_by'
+  | 'complete'
+  | 'revision'
+  | 'spans'
+  | 'covered_until'
+  | 'outcome'
+  | 'air_mode'
+> {
+  readonly started_at: bigint | string
+  readonly ended_at: bigint | string
+  readonly calls: number
+  readonly transitions: number
+  /** JSON. */
+  readonly credit: string
+  readonly outline: string
+}
+
+/** Reads it back, in a format that does not quote numbers. */
+export const STORED_ROLLOUT = `tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision,
+  toString(toUnixTimestamp64Nano(started_at)) AS started_at, toString(toUnixTimestamp64Nano(ended_at)) AS ended_at, spans,
+  toUnixTimestamp64Milli(covered_until) AS covered_until, calls, transitions, outcome, air_mode, credit, outline`
+
 export function putRollout(rows: Rows, rollout: Rollout, committedAt: number): void {
-  putString(rows, rollout.tenant)
-  putString(rows, rollout.rollout_id)
-  putString(rows, rollout.attempt_id)
-  putString(rows, rollout.task_id)
-  putString(rows, groupId(rollout))
-  putUInt32(rows, rollout.group_size)
-  putString(rows, rollout.mode)
-  putString(rows, rollout.status)
-  putString(rows, rollout.closed_by)
-  putUInt8(rows, rollout.complete ? 1 : 0)
-  putUInt32(rows, rollout.revision)
-  putUInt64(rows, rollout.started_at)
-  putUInt64(rows, rollout.ended_at)
-  putUInt64(rows, rollout.spans)
-  putUInt64(rows, rollout.covered_until)
-  putUInt32(rows, rollout.calls.length)
-  putUInt32(rows, rollout.transitions.length)
-  putNullable(rows, rollout.outcome, putFloat64)
-  putString(rows, rollout.air_mode)
-  putString(rows, rollout.credit ? JSON.stringify(rollout.credit) : '')
-  putString(rows, JSON.stringify(outline(rollout)))
+  putRolloutRow(
+    rows,
+    {
+      ...rollout,
+      group_id: groupId(rollout),
+      calls: rollout.calls.length,
+      transitions: rollout.transitions.length,
+      credit: rollout.credit ? JSON.stringify(rollout.credit) : '',
+      outline: JSON.stringify(outline(rollout)),
+    },
+    committedAt,
+  )
+}
+
+export function putRolloutRow(rows: Rows, row: RolloutRow, committedAt: number): void {
+  for (const text of [row.tenant, row.rollout_id, row.attempt_id, row.task_id, row.group_id]) putString(rows, text)
+  putUInt32(rows, row.group_size)
+  for (const text of [row.mode, row.status, row.closed_by]) putString(rows, text)
+  putUInt8(rows, row.complete ? 1 : 0)
+  putUInt32(rows, row.revision)
+  putUInt64(rows, BigInt(row.started_at))
+  putUInt64(rows, BigInt(row.ended_at))
+  putUInt64(rows, row.spans)
+  putUInt64(rows, row.covered_until)
+  putUInt32(rows, row.calls)
+  putUInt32(rows, row.transitions)
+  putNullable(rows, row.outcome, putFloat64)
+  for (const text of [row.air_mode, row.credit, row.outline]) putString(rows, text)
   putUInt64(rows, committedAt)
   rows.count++
 }

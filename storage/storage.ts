@@ -22,6 +22,14 @@ export interface Uncovered {
   readonly last_received_at: number
 }
 
+/** Rewards about a rollout that is stored, and the raw items that gave them. */
+export interface LateReward extends Member {
+  readonly rewards: readonly Reward[]
+  readonly items: number
+  /** Milliseconds since the epoch. */
+  readonly received_at: number
+}
+
 export interface Storage {
   readonly client: ClickHouseClient
   /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored. `hints[i][j]`: rollout hint of item j of batch i, '' for none. */
@@ -41,8 +49,13 @@ export interface Storage {
   uncovered(): Promise<Uncovered[]>
   /** Items that the live revision covers, by key as above, of those of the rollouts whose spans may have expired in part. */
   coveredByOld(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Map<string, number>>
+  /**
+   * Credits rollouts that are stored by rewards that came after them, and their groups. Resolves with those that only a new revision
+   * can take in.
+   */
+  creditLate(late: readonly LateReward[]): Promise<LateReward[]>
   /** Credits a rollout by rewards that came after its spans expired. */
-  rewardExpired(rollout: { rollout_id: string; attempt_id: string }, rewards: readonly Reward[]): Promise<void>
+  rewardExpired(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
   /** Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. */
   writeRevision(rollouts: readonly Rollout[]): Promise<void>
   /** Makes the revisions live and has the advantages of the groups concerned computed. */

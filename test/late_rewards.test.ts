@@ -56,6 +56,20 @@ test.each<[string, object, Record<string, string>]>([
 })
 let number = 0
 
+test('what is about the whole or one of its calls does not have the run read again, and is covered', async () => {
+  await run('stays', [call('stays')])
+  await score({ rolloutId: 'stays', value: 0.5 })
+  await outcomeOf('stays', 0.5)
+  await score({ traceId: traceIdOf('stays'), observationId: spanIdOf('stays-call'), value: 0.25, id: 'of-the-call' })
+  await outcomeOf('stays', 0.25)
+  expect(await leyden.query(`SELECT revision, spans FROM rollouts FINAL WHERE rollout_id = 'stays'`)).toEqual([{ revision: 1, spans: 5 }])
+  const ledger = `SELECT name, value FROM rollout_rewards WHERE rollout_id = 'stays' ORDER BY value`
+  expect(await leyden.query(ledger)).toEqual([
+    { name: 'correct', value: 0.25 },
+    { name: 'correct', value: 0.5 },
+  ])
+})
+
 test('a score that comes before its run waits for it', async () => {
   await score({ rolloutId: 'before', value: 0.25 })
   await score({ responseId: 'response-before-2', value: 0.75 })

@@ -1,0 +1,107 @@
+// Rewards for rollouts that are stored: their outlines take them, and their transitions stay as they are but for credit. That is a
+// matter of milliseconds however long ago they ran, and their spans may be gone.
+
+import { randomUUID } from 'node:crypto'
+
+import type { Reward } from '../data/rollout.ts'
+import { routeKey } from '../data/routing.ts'
+import { versionOf } from './bookkeeping.ts'
+import type { Writer } from './credit_rows.ts'
+import { LONG_STATEMENT, textList } from './literals.ts'
+import { outlinedReward, type Outline, type OutlinedReward } from './outline.ts'
+import { creditAgain, storedRollouts, type Credited } from './recredit.ts'
+import { openRows, written } from './row_binary.ts'
+import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS } from './rollout_rows.ts'
+import type { LateReward } from './storage.ts'
+
+interface Deps extends Writer {
+  storedRewards(rewardIds: readonly string[]): Promise<string[]>
+  /** Has the rollouts and their groups credited. */
+  again(credited: readonly Credited[]): Promise<void>
+}
+
+/**
+ * @param force what is about a span that an outline does not know is of the whole rollout then, since nobody else can tell any more
+ * @returns those that could not be placed, or whose rollout was never credited
+ */
+export async function creditLate(deps: Deps, late: readonly LateReward[], force = false): Promise<LateReward[]> {
+  if (late.length === 0) return []
+  const byRollout = new Map<string, LateReward[]>()
+  for (const one of late) {
+    const key = routeKey(one.rollout_id, one.attempt_id)
+    const own = byRollout.get(key)
+    if (own) own.push(one)
+    else byRollout.set(key, [one])
+  }
+  const responses = await spansOfResponses(deps, late)
+  const rows = await storedRollouts(deps, late)
+  const placed: LateReward[] = []
+  const credited: Credited[] = []
+  for (const row of rows) {
+    const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
+    const outline = JSON.parse(row.outline) as Outline
+    const rewards = own.flatMap((one) => one.rewards)
+    const added = placedIn(outline, rewards, responses, force)
+    if (!added) continue
+    placed.push(...own)
+    const seen = own.reduce((sum, { items }) => sum + items, 0)
+    const covered_until = Math.max(row.covered_until, ...own.map(({ received_at }) => received_at))
+    const covering = { ...row, spans: row.spans + (added.length > 0 ? seen : 0), covered_until }
+    credited.push(creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] }))
+  }
+  await record(deps, placed)
+  await deps.again(credited)
+  const done = new Set(placed)
+  return late.filter((one) => !done.has(one))
+}
+
+/** Those of the rewards that the outline lacks; null where it does not know what one of them is about. */
+function placedIn(
+  outline: Outline,
+  rewards: readonly Reward[],
+  responses: ReadonlyMap<string, string>,
+  force: boolean,
+): OutlinedReward[] | null {
+  const known = new Set(outline.rewards.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
+  const nodeOf = new Map(outline.calls.map(({ span_id, node }) => [span_id, node]))
+  const placed: OutlinedReward[] = []
+  for (const reward of rewards) {
+    const { response_id, span_id } = reward.target ?? {}
+    const node = nodeOf.get(responses.get(response_id ?? '') ?? span_id ?? '')
+    if (node === undefined && (response_id || span_id) && !force) return null
+    const one = outlinedReward(reward, () => -1)
+    if (!known.has(`${one.reward_id} ${one.times[1]}`)) placed.push({ ...one, target: one.target === null ? null : (node ?? -1) })
+  }
+  return placed
+}
+
+/** Span of the call that answered with each response id that is named. */
+async function spansOfResponses({ client, run }: Writer, late: readonly LateReward[]): Promise<Map<string, string>> {
+  const named = late.flatMap(({ rollout_id, rewards }) =>
+    rewards.flatMap(({ target }) => (target?.response_id ? [{ rollout_id, response_id: target.response_id }] : [])),
+  )
+  if (named.length === 0) return new Map()
+  const query = `
+    SELECT DISTINCT response_id, span_id FROM transition_rows
+    WHERE tenant = '' AND rollout_id IN ${textList(named.map(({ rollout_id }) => rollout_id))}
+      AND response_id IN ${textList(named.map(({ response_id }) => response_id))}`
+  const answer = await run(() => client.query({ query, format: 'JSONEachRow', clickhouse_settings: LONG_STATEMENT }))
+  const rows = await answer.json<{ response_id: string; span_id: string }>()
+  return new Map(rows.map(({ response_id, span_id }) => [response_id, span_id]))
+}
+
+/** In the ledger, once however often they are sent. */
+async function record({ insert, run, storedRewards }: Deps, late: readonly LateReward[]): Promise<void> {
+  const now = Date.now()
+  const rewards = late.flatMap((one) => one.rewards.map((reward) => ({ reward, rollout: { tenant: '', ...one } })))
+  if (rewards.length === 0) return
+  const known = new Set(await run(() => storedRewards(rewards.map(({ reward }) => reward.reward_id))))
+  const ledger = openRows()
+  const targets = openRows()
+  for (const { reward, rollout } of rewards) {
+    if (!known.has(versionOf(reward))) putReward(ledger, rollout, reward, now)
+    putRewardTarget(targets, rollout, reward, now)
+  }
+  if (ledger.count > 0) await insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID())
+  await insert('reward_targets', REWARD_TARGET_COLUMNS, written(targets), randomUUID())
+}
