@@ -58,7 +58,7 @@ async function openWasm(wanted: BackendOptions['kernels']): Promise<Backend> {
   const tf = await loadCore()
   const { setWasmPaths } = await import('@tensorflow/tfjs-backend-wasm').catch(missing('@tensorflow/tfjs-backend-wasm'))
   const manifest = createRequire(import.meta.url).resolve('@tensorflow/tfjs-backend-wasm/package.json')
-  if (!tf.engine().backend || tf.getBackend() !== 'wasm') {
+  if (tf.getBackend() !== 'wasm') {
     setWasmPaths(join(dirname(manifest), 'wasm-out', '/'))
     if (!(await tf.setBackend('wasm'))) throw new Error('backend wasm: WebAssembly does not start here; use backend: cpu')
   }

@@ -17,7 +17,8 @@ export interface ModelConfig {
   /** Most tokens of a sequence. */
   readonly context: number
   readonly normEpsilon: number
-  readonly rope: Rope
+  /** [headWidth / 2] Radians per position of each pair of a head's rotary embedding. */
+  readonly frequencies: Float64Array
   /** Query, key and value projections have a bias; the output projection has one too where `outputBias`. */
   readonly qkvBias: boolean
   readonly outputBias: boolean
@@ -26,13 +27,6 @@ export interface ModelConfig {
   readonly qkNorm: boolean
   /** The output matrix is the embedding. */
   readonly tied: boolean
-}
-
-/** Angles of rotary embeddings. */
-export interface Rope {
-  readonly theta: number
-  /** Llama 3's stretching of low frequencies to a longer context. */
-  readonly scaling: { readonly factor: number; readonly low: number; readonly high: number; readonly originalContext: number } | null
 }
 
 const ARCHITECTURES = ['LlamaForCausalLM', 'Qwen2ForCausalLM', 'Qwen3ForCausalLM']
@@ -80,7 +74,7 @@ export function parseModelConfig(json: Json, file: string): ModelConfig {
     feedForward: count('intermediate_size'),
     context: count('max_position_embeddings', 2048),
     normEpsilon: Number(json['rms_norm_eps'] ?? 1e-6),
-    rope: parseRope(json, file),
+    frequencies: rotaryFrequencies(headWidth, json, file),
     qkvBias: qwen2 || json['attention_bias'] === true,
     outputBias: !qwen2 && json['attention_bias'] === true,
     feedForwardBias: json['mlp_bias'] === true,
@@ -90,37 +84,28 @@ export function parseModelConfig(json: Json, file: string): ModelConfig {
 }
 
 /** transformers 5 writes `rope_parameters`; before, `rope_theta` stood by itself and `rope_scaling` beside it. */
-function parseRope(json: Json, file: string): Rope {
+function rotaryFrequencies(headWidth: number, json: Json, file: string): Float64Array {
   const key = json['rope_parameters'] ? 'rope_parameters' : 'rope_scaling'
   const written: Json = json[key] ?? {}
   const type: unknown = written['rope_type'] ?? written['type'] ?? 'default'
+  if (type !== 'default' && type !== 'llama3') throw new Error(`${file}: ${key}: rope_type must be default or llama3 (got ${String(type)})`)
   const theta = Number(written['rope_theta'] ?? json['rope_theta'] ?? 10_000)
-  if (type === 'default') return { theta, scaling: null }
-  if (type !== 'llama3') throw new Error(`${file}: ${key}: rope_type must be default or llama3 (got ${String(type)})`)
-  const number = (name: string): number => {
-    const value: unknown = written[name]
-    if (typeof value !== 'number') throw new Error(`${file}: ${key}: ${name} must be a number (got ${String(value)})`)
-    return value
-  }
-  const scaling = {
-    factor: number('factor'),
-    low: number('low_freq_factor'),
-    high: number('high_freq_factor'),
-    originalContext: number('original_max_position_embeddings'),
-  }
-  return { theta, scaling }
+  const frequencies = Float64Array.from({ length: headWidth / 2 }, (_, i) => theta ** ((-2 * i) / headWidth))
+  return type === 'default' ? frequencies : stretched(frequencies, written, `${file}: ${key}`)
 }
 
-/** [headWidth / 2] radians per position of each pair of a head. */
-export function ropeFrequencies({ rope, headWidth }: ModelConfig): Float64Array {
-  const { theta, scaling } = rope
-  return Float64Array.from({ length: headWidth / 2 }, (_, i) => {
-    const frequency = theta ** ((-2 * i) / headWidth)
-    if (!scaling) return frequency
-    // How many turns a pair makes within the original context decides: many, untouched; few, stretched; between, a blend.
-    const turns = (scaling.originalContext * frequency) / (2 * Math.PI)
-    const blend = Math.min(1, Math.max(0, (turns - scaling.low) / (scaling.high - scaling.low)))
-    return frequency * (blend + (1 - blend) / scaling.factor)
+/** Llama 3's way to a longer context: pairs that turn often within the original context stay, those that turn seldom are slowed down. */
+function stretched(frequencies: Float64Array, written: Json, place: string): Float64Array {
+  const number = (name: string): number => {
+    const value: unknown = written[name]
+    if (typeof value !== 'number') throw new Error(`${place}: ${name} must be a number (got ${String(value)})`)
+    return value
+  }
+  const [factor, low, high, context] = ['factor', 'low_freq_factor', 'high_freq_factor', 'original_max_position_embeddings'].map(number)
+  return frequencies.map((frequency) => {
+    const turns = (context! * frequency) / (2 * Math.PI)
+    const kept = Math.min(1, Math.max(0, (turns - low!) / (high! - low!)))
+    return frequency * (kept + (1 - kept) / factor!)
   })
 }
 

@@ -1,0 +1,175 @@
+// A model's weights on the device, and its pieces: embed, block, head. Trainer and decoder run the same ones, so that on the same weights they agree.
+//
+// A decoder's step, for B sequences that each get one token (all within tf.tidy; caches are kept by the caller):
+//   let x = model.embed(tokens)                                            // [B, D]
+//   const layout = model.layout(positions, B, 1, mask)                     // mask [B, 1, G, S]: -1e9 where a cache's place is empty
+//   for (layer …) x = model.block(layer, x, layout, (keys, values) => …)   // [B · K, 1, W] into [B · K, S, W]
+//   const logits = model.head(x)                                           // [B, V]
+// A prompt is the same with length T and `model.causalMask(T)`.
+
+import type * as TF from '@tensorflow/tfjs-core'
+
+import { type BlockWeights, type Extend, forward, type Layout, type Linear, norm } from './block.ts'
+import { markConstant } from './kernels.ts'
+import { type ModelConfig, tensorShapes } from './model_config.ts'
+import type { Weight } from './safetensors.ts'
+
+export type Adapters = ReadonlyMap<string, { readonly a: Weight; readonly b: Weight }>
+
+export interface ModelOptions {
+  /** The weights never change: they may be packed once for fast products. Replace the model to replace them. */
+  readonly frozen?: boolean
+  /** Kept apart from the weights, as x·W + scale · (x·a)·b; by the name of the adapted matrix. */
+  readonly adapters?: Adapters
+  readonly adapterScale?: number
+}
+
+export interface Model {
+  readonly config: ModelConfig
+  readonly blocks: readonly BlockWeights[]
+  /** [V, D] */
+  readonly embedding: TF.Tensor
+  /** [D] */
+  readonly finalNorm: TF.Tensor
+  /** [V, D]: the embedding itself where the two are tied. */
+  readonly output: TF.Tensor
+  /** Every parameter on the device by its Hugging Face name; `transposed` ones are [in, out] here and [out, in] in files. */
+  readonly parameters: ReadonlyMap<string, Parameter>
+  /** tokens [N] to [N, D] */
+  embed(tokens: Int32Array): TF.Tensor
+  /** For `batch` sequences of `length` tokens at these positions [batch · length]. The caller disposes of cos and sin, or calls within tf.tidy. */
+  layout(positions: Int32Array, batch: number, length: number, mask: TF.Tensor | null): Layout
+  /** [1, 1, G · length, length]: everything up to itself. */
+  causalMask(length: number): TF.Tensor
+  /** x [N, D] to [N, D]; only what it returns, and what `extend` keeps, survives. */
+  block(layer: number, x: TF.Tensor, layout: Layout, extend?: Extend): TF.Tensor
+  /** x [N, D] to logits [N, V] */
+  head(x: TF.Tensor): TF.Tensor
+  dispose(): void
+}
+
+export interface Parameter {
+  readonly tensor: TF.Tensor
+  readonly transposed: boolean
+}
+
+/** What cannot be seen: far below any score, far above minus infinity, which would make NaN of a row that sees nothing. */
+export const UNSEEN = -1e9
+
+/** Puts weights on the device. `weights` are those of readCheckpoint; they are copied. */
+export function buildModel(tf: typeof TF, config: ModelConfig, weights: ReadonlyMap<string, Weight>, options: ModelOptions = {}): Model {
+  const { frozen = false, adapters = new Map() as Adapters, adapterScale = 1 } = options
+  const parameters = new Map<string, Parameter>()
+  const put = (name: string, { shape, data }: Weight, transposed: boolean): TF.Tensor => {
+    const tensor = tf.keep(transposed ? tf.tensor(transpose(data, shape), [shape[1]!, shape[0]!]) : tf.tensor(data, [...shape]))
+    if (frozen && transposed) markConstant(tensor)
+    parameters.set(name, { tensor, transposed })
+    return tensor
+  }
+  const load = (name: string) => put(name, weights.get(name)!, name.endsWith('proj.weight'))
+  const has = tensorShapes(config)
+  const optional = (name: string) => (has.has(name) ? load(name) : null)
+  const linear = (name: string): Linear => {
+    const pair = adapters.get(`${name}.weight`)
+    return {
+      weight: load(`${name}.weight`),
+      bias: optional(`${name}.bias`),
+      adapter: pair
+        ? { a: put(`${name}.lora_A.weight`, pair.a, true), b: put(`${name}.lora_B.weight`, pair.b, true), scale: adapterScale }
+        : null,
+    }
+  }
+  const embedding = load('model.embed_tokens.weight')
+  const blocks = Array.from({ length: config.layers }, (_, layer): BlockWeights => {
+    const at = `model.layers.${layer}`
+    return {
+      inputNorm: load(`${at}.input_layernorm.weight`),
+      q: linear(`${at}.self_attn.q_proj`),
+      k: linear(`${at}.self_attn.k_proj`),
+      v: linear(`${at}.self_attn.v_proj`),
+      o: linear(`${at}.self_attn.o_proj`),
+      qNorm: optional(`${at}.self_attn.q_norm.weight`),
+      kNorm: optional(`${at}.self_attn.k_norm.weight`),
+      outputNorm: load(`${at}.post_attention_layernorm.weight`),
+      gate: linear(`${at}.mlp.gate_proj`),
+      up: linear(`${at}.mlp.up_proj`),
+      down: linear(`${at}.mlp.down_proj`),
+    }
+  })
+  const finalNorm = load('model.norm.weight')
+  const output = config.tied ? embedding : load('lm_head.weight')
+  // A decoder multiplies by it at every step: a second copy, the other way round, that is packed once.
+  const frozenOutput = frozen ? tf.keep(tf.transpose(output)) : null
+  if (frozenOutput) markConstant(frozenOutput)
+  const rotations = rotationTable(config)
+  const group = config.heads / config.kvHeads
+
+  return {
+    config,
+    blocks,
+    embedding,
+    finalNorm,
+    output,
+    parameters,
+    embed: (tokens) => tf.tidy(() => tf.gather(embedding, tf.tensor1d(tokens, 'int32'))),
+    layout: (positions, batch, length, mask) => {
+      const { cos, sin } = rotations(positions)
+      const shape: [number, number, number] = [positions.length, 1, config.headWidth]
+      return { batch, length, mask, cos: tf.tensor(cos, shape), sin: tf.tensor(sin, shape) }
+    },
+    causalMask: (length) => {
+      const mask = new Float32Array(group * length * length)
+      for (let row = 0; row < group * length; row++) mask.fill(UNSEEN, row * length + (row % length) + 1, (row + 1) * length)
+      return tf.tensor(mask, [1, 1, group * length, length])
+    },
+    block: (layer, x, layout, extend) => tf.tidy(() => forward(tf, config, blocks[layer]!, layout, x, extend).y),
+    head: (x) =>
+      tf.tidy(() => {
+        const h = norm(tf, x, finalNorm, config.normEpsilon)
+        return frozenOutput ? tf.matMul(h, frozenOutput) : tf.matMul(h, output, false, true)
+      }),
+    dispose: () => {
+      for (const { tensor } of parameters.values()) tensor.dispose()
+      frozenOutput?.dispose()
+    },
+  }
+}
+
+/** Row-major [rows, columns] to [columns, rows]. */
+export function transpose(data: Float32Array, [rows, columns]: readonly number[]): Float32Array {
+  const out = new Float32Array(data.length)
+  for (let r = 0; r < rows!; r++) for (let c = 0; c < columns!; c++) out[c * rows! + r] = data[r * columns! + c]!
+  return out
+}
+
+/** Cosines and sines of positions, [N · W] each, from tables that grow with the farthest position asked for. */
+function rotationTable(config: ModelConfig): (positions: Int32Array) => { cos: Float32Array; sin: Float32Array } {
+  const { frequencies } = config
+  const half = frequencies.length
+  const width = 2 * half
+  let cosines = new Float32Array(0)
+  let sines = new Float32Array(0)
+  const grow = (count: number) => {
+    cosines = new Float32Array(count * width)
+    sines = new Float32Array(count * width)
+    for (let position = 0; position < count; position++) {
+      for (let i = 0; i < half; i++) {
+        const at = position * width + i
+        cosines[at] = cosines[at + half] = Math.cos(position * frequencies[i]!)
+        sines[at + half] = Math.sin(position * frequencies[i]!)
+        sines[at] = -sines[at + half]!
+      }
+    }
+  }
+  return (positions) => {
+    const farthest = positions.reduce((most, position) => Math.max(most, position), 0)
+    if (farthest * width >= cosines.length) grow(Math.max(64, 2 * (farthest + 1)))
+    const cos = new Float32Array(positions.length * width)
+    const sin = new Float32Array(positions.length * width)
+    positions.forEach((position, i) => {
+      cos.set(cosines.subarray(position * width, (position + 1) * width), i * width)
+      sin.set(sines.subarray(position * width, (position + 1) * width), i * width)
+    })
+    return { cos, sin }
+  }
+}
