@@ -1,0 +1,12 @@
+// The agent's tool. It is strict, as tools are: a policy that writes no operator gets an error to learn from.
+
+import { calculate, type Operator } from './problems.ts'
+
+export const NO_OPERATOR = 'error: no operator'
+
+/** @throws RangeError where the expression is none of two numbers and an operator */
+export function evaluate(expression: string): number {
+  const [, a, operator, b] = /^(\d+)([+*-])(\d+)$/.exec(expression) ?? []
+  if (operator === undefined) throw new RangeError(NO_OPERATOR)
+  return calculate(Number(a), operator as Operator, Number(b))
+}
