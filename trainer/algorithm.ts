@@ -109,9 +109,10 @@ export interface Tally {
   /** log π_old − log π_current: estimates how far the step has gone. */
   readonly kl: number
   readonly entropy: number
-  /** Importance weights w as used, their squares, and how many were cut. */
+  /** Importance weights before they were cut, as used, squares of the latter, and how many were cut. */
   readonly weight: number
-  readonly weight_squared: number
+  readonly used: number
+  readonly used_squared: number
   readonly truncated: number
   /** What only some algorithms have, summed over tokens: reference_kl, value_loss, masked … */
   readonly more: Readonly<Record<string, number>>

@@ -7,7 +7,9 @@ export interface Figures {
   readonly kl: number
   readonly entropy: number
   readonly clip_fraction: number
+  /** Before weights are cut: about 1, unless the sampler is another policy. */
   readonly weight_mean: number
+  /** As they are used. */
   readonly weight_ess: number
   readonly weight_truncated: number
   /** ratio_mean, ratio_max, and what only some algorithms have. */
@@ -26,7 +28,7 @@ export function figuresOf(tallies: readonly Tally[], updates: number): Figures {
     entropy: mean((tally) => tally.entropy),
     clip_fraction: mean((tally) => tally.clipped),
     weight_mean: mean((tally) => tally.weight),
-    weight_ess: sum((tally) => tally.weight) ** 2 / (tokens * sum((tally) => tally.weight_squared)),
+    weight_ess: sum((tally) => tally.used) ** 2 / (tokens * sum((tally) => tally.used_squared)),
     weight_truncated: mean((tally) => tally.truncated),
     metrics: {
       ratio_mean: mean((tally) => tally.ratio),
