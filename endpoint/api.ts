@@ -42,6 +42,8 @@ export type Prompt =
 
 /** A request, whichever API it came by. */
 export interface Ask {
+  /** As it came, and with what it refers to. */
+  readonly body: Json
   readonly prompt: Prompt
   /** As given; what is left out is the engine's to choose. */
   readonly temperature: number | undefined
@@ -118,11 +120,15 @@ export interface Api {
   readonly id_prefix: string
   /** What ends a stream, after its last event. */
   readonly terminator: string
+  /** The request with what it refers to in its place. */
+  resolve?(body: Json): Json
   /** Throws ApiError, naming the member that is at fault. */
   read(body: Json): Ask
   /** The answers as one body. */
   whole(head: Head, ask: Ask, answers: readonly Answer[]): Json
   events(head: Head, ask: Ask, emit: Emit): Events
+  /** What later requests may refer to. */
+  remember?(head: Head, ask: Ask, answers: readonly Answer[]): void
   /** The body that these events are the parts of; undefined where they are none. */
   join(events: readonly Json[]): Json | undefined
 }

@@ -36,7 +36,8 @@ const NS = 1_000_000n
 
 /** An OTLP Span in its JSON form. */
 export function callSpan(record: CallRecord): object {
-  const { origin, operation, body = {}, said, error, started_at, ended_at } = record
+  const { origin, operation, said, error, started_at, ended_at } = record
+  const body = said.body ?? record.body ?? {}
   const model = typeof body.model === 'string' ? body.model : undefined
   const response = error ? undefined : said.response?.()
   const read = response ? readResponse(response as Value) : {}

@@ -17,6 +17,8 @@ import type { Limits } from './limits.ts'
 import { findModel, modelCard, modelList, type Model } from './models.ts'
 import { originOf, splitPath } from './origin.ts'
 import type { Recorder } from './recorder.ts'
+import { createRemembered } from './remembered.ts'
+import { createResponses } from './responses.ts'
 import { sendEvent } from './sse.ts'
 
 export interface EndpointOptions {
@@ -38,7 +40,8 @@ export interface Endpoint {
   abort(): void
 }
 
-const APIS = new Map<string, Api>([chat, completions].map((api) => [`/v1${api.path}`, api]))
+/** Of responses that clients may refer to. */
+const REMEMBERED_BYTES = 32 * 1024 * 1024
 const DRAIN_RETRY_MS = 1_000
 /** What the status of a client that has gone is called where it has a name. */
 const GONE = new ApiError(499, 'client_closed_request', 'the client did not wait for the answer')
@@ -46,6 +49,7 @@ const GONE = new ApiError(499, 'client_closed_request', 'the client did not wait
 export function createEndpoint(options: EndpointOptions): Endpoint {
   const { models, authenticate, limits, lease, maxBodyBytes, recorder, server, log } = options
   const created = Math.floor(Date.now() / 1_000)
+  const apis = new Map([chat, completions, createResponses(createRemembered(REMEMBERED_BYTES))].map((api) => [`/v1${api.path}`, api]))
   const ending = new AbortController()
   let draining = false
 
@@ -57,7 +61,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       if (path === '/health/live') return send(response, 200, { status: 'live' })
       if (path === '/health/ready') return ready(response)
       await authenticate?.((name) => request.headers[name]?.toString())
-      const api = APIS.get(path)
+      const api = apis.get(path)
       if (api && request.method === 'POST') return await call(api, id, parts, request, response)
       if (request.method !== 'GET') throw nowhere(request.method!, path)
       if (path === '/v1/models') return send(response, 200, modelList([...models.keys()], created))
@@ -184,8 +188,7 @@ function traceOf({ 'leyden.rollout.id': rollout, 'leyden.attempt.id': attempt = 
 /** Keys are not kept, only what tells them apart. */
 const keyOf = ({ headers: { authorization = '' } }: IncomingMessage): string => createHash('sha256').update(authorization).digest('hex')
 
-const nowhere = (method: string, path: string) =>
-  new ApiError(404, 'unknown_url', `there is no ${method} ${path.slice(0, 200)} here (known: ${[...APIS.keys(), '/v1/models'].join(', ')})`)
+const nowhere = (method: string, path: string) => new ApiError(404, 'unknown_url', `there is no ${method} ${path.slice(0, 200)} here`)
 
 function send(response: ServerResponse, status: number, body: object): void {
   const bytes = Buffer.from(JSON.stringify(body))

@@ -8,7 +8,10 @@ const MAX_STOPS = 16
 const MAX_ANSWERS = 128
 export const MAX_TOP_LOGPROBS = 20
 
-type Shared = Pick<Ask, 'temperature' | 'top_p' | 'top_k' | 'seed' | 'stop' | 'n' | 'stream' | 'include_usage' | 'return_token_ids'>
+type Shared = Pick<
+  Ask,
+  'body' | 'temperature' | 'top_p' | 'top_k' | 'seed' | 'stop' | 'n' | 'stream' | 'include_usage' | 'return_token_ids'
+>
 
 export function readShared(body: Json): Shared {
   const stream = flagIn(body, 'stream') ?? false
@@ -16,6 +19,7 @@ export function readShared(body: Json): Shared {
   if (options && !stream) throw invalid('stream_options', `'stream_options' may only be given where 'stream' is true`)
   refuse(body)
   return {
+    body,
     temperature: numberIn(body, 'temperature', 0, 2),
     top_p: numberIn(body, 'top_p', 0, 1),
     // vLLM has -1 for no limit as well.

@@ -30,10 +30,17 @@ test('a chat is answered and becomes a call with its messages, token ids and log
 
 test('a stream comes word by word and is recorded as the same call', async () => {
   const { client, calls } = await startEndpoint(scripted([{ text: 'It is 4.' }]))
-  const stream = await client.chat.completions.create({ model: 'demo', messages: question, stream: true, stream_options: { include_usage: true } })
+  const stream = await client.chat.completions.create({
+    model: 'demo',
+    messages: question,
+    stream: true,
+    stream_options: { include_usage: true },
+  })
   const chunks = []
   for await (const chunk of stream) chunks.push(chunk)
   expect(chunks.map(({ choices }) => choices[0]?.delta.content).filter(Boolean)).toEqual(['It ', 'is ', '4.'])
   expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 9 } })
-  expect(await calls(1)).toMatchObject([{ completion: { parts: [{ text: 'It is 4.' }] }, response_id: chunks[0]!.id, usage: { output: 9 } }])
+  expect(await calls(1)).toMatchObject([
+    { completion: { parts: [{ text: 'It is 4.' }] }, response_id: chunks[0]!.id, usage: { output: 9 } },
+  ])
 })

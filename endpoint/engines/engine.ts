@@ -37,6 +37,8 @@ export interface EngineCall {
 
 /** What an engine tells of a call while it answers. */
 export interface Said {
+  /** The request, where it refers to more than it holds. */
+  body?: Json
   /** The whole answer, or a promise of it where it takes work to put it together: that can wait until the client has it. */
   response?: () => Json | undefined
   /** Where the response does not hold them, or holds others. */

@@ -29,7 +29,9 @@ const MAX_SEED = 2 ** 31
 export function localEngine({ prepare, ...generator }: Generator): Engine {
   async function answer(call: EngineCall, said: Said): Promise<void> {
     const { api, response } = call
-    const ask = api.read(call.body)
+    const body = api.resolve?.(call.body) ?? call.body
+    said.body = body
+    const ask = api.read(body)
     const { model, version, params, prompt_token_ids, generate } = await prepare(ask, call.version)
     const head: Head = {
       id: call.id,
@@ -67,9 +69,10 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
     )
     said.response = () => api.whole(head, ask, answers)
     said.tokens = tokensOf(prompt_token_ids, answers[0]!)
+    api.remember?.(head, ask, answers)
     if (!events) {
-      const body = Buffer.from(JSON.stringify(api.whole(head, ask, answers)))
-      response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body)
+      const bytes = Buffer.from(JSON.stringify(api.whole(head, ask, answers)))
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes)
       return
     }
     events.close(answers)
