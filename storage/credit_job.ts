@@ -67,13 +67,13 @@ export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): Credi
     if (waiting.size > 0) work()
   }
 
-  // A rollout may have been committed while its group was computed, hence the minute: twice is harmless.
+  // A row that its group's last credit left out: of a rollout that is new, or revised, or whose credit was not finished.
   async function resume(): Promise<void> {
     await run(() => dropStagingTables(client))
     const groups = await select<{ group_id: string }>(`
-      SELECT group_id FROM rollouts LEFT JOIN (SELECT group_id, max(created_at) AS credited_at FROM credits GROUP BY group_id) AS c USING group_id
-      WHERE group_id != '' AND credit != ''
-      GROUP BY group_id HAVING max(committed_at) >= max(credited_at) - INTERVAL 1 MINUTE`)
+      SELECT DISTINCT group_id FROM (SELECT group_id, credit_version FROM transitions WHERE group_id != '') AS live
+      LEFT JOIN (SELECT group_id, max(credit_version) AS version FROM credits GROUP BY group_id) AS c USING group_id
+      WHERE credit_version IS NULL OR credit_version != version`)
     for (const { group_id } of groups) waiting.set(group_id, 0)
     if (groups.length > 0) work()
   }
