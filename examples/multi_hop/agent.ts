@@ -1,0 +1,49 @@
+// Answers questions that take two facts by searching for them, with the OpenAI Agents SDK. An ordinary program: nothing here knows Leyden.
+
+import { Agent, MaxTurnsExceededError, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai/agents'
+import { z } from 'zod'
+
+import { search } from './documents.ts'
+import { INSTRUCTIONS } from './prompts.ts'
+
+const MOST_TURNS = 3
+const MOST_TOKENS = 12
+
+// Its own tracing goes to OpenAI; ours is the endpoint's.
+setTracingDisabled(true)
+
+export interface Asking {
+  readonly base_url: string
+  readonly model: string
+  readonly temperature?: number
+}
+
+/** What the agent says last; null where it only ever searched. */
+export async function answer({ base_url, model, temperature = 1 }: Asking, question: string): Promise<string | null> {
+  const told = new Set<string>()
+  const agent = new Agent({
+    name: 'searcher',
+    instructions: INSTRUCTIONS,
+    model,
+    modelSettings: { temperature, maxTokens: MOST_TOKENS },
+    tools: [
+      tool({
+        name: 'search',
+        description: 'The documents nearest to a query, those that it has not given yet.',
+        parameters: z.object({ query: z.string() }),
+        execute({ query }) {
+          const fresh = search(query.trim()).filter((document) => !told.has(document))
+          fresh.forEach((document) => told.add(document))
+          return fresh.join(' ; ')
+        },
+      }),
+    ],
+  })
+  const runner = new Runner({ modelProvider: new OpenAIProvider({ baseURL: base_url, apiKey: 'none', useResponses: false }) })
+  try {
+    return (await runner.run(agent, question, { maxTurns: MOST_TURNS })).finalOutput ?? null
+  } catch (error) {
+    if (error instanceof MaxTurnsExceededError) return null
+    throw error
+  }
+}
