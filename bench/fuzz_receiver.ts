@@ -10,7 +10,8 @@ import { join } from 'node:path'
 
 import { sendGrpc, sendHttp, type Answer } from '../test/otlp/client.ts'
 import { fuzzRequest, type FuzzRequest } from './fuzz_requests.ts'
-import { end, freePorts, launch, megabytes } from './leyden.ts'
+import { launchLeyden } from './leyden.ts'
+import { end, freePorts, megabytes } from './processes.ts'
 
 export interface Fuzzed {
   /** How many requests got each answer. */
@@ -98,7 +99,7 @@ service:
     logs: {receivers: [otlp], exporters: [file]}
 `,
   )
-  const child = await launch(config, health)
+  const child = await launchLeyden(config, health)
   const agent = new http.Agent({ keepAlive: true, maxSockets: IN_FLIGHT })
   let session = http2.connect(`http://localhost:${grpcPort}`).on('error', () => {})
 

@@ -1,119 +1,227 @@
-// From OTLP to stored spans and transitions. Each cell has a fresh Leyden, which gets whole passes over the load until the time is up,
-// with enough requests in flight to fill its flushes. Wall time ends with the last acknowledgement, CPU time with the last transition.
+// From OTLP to ClickHouse, through Leyden and through the OpenTelemetry Collector. Each cell has fresh processes and an empty store,
+// which get one pass over the load to warm up and then whole passes until the time is up. Wall time ends with the last acknowledgement,
+// CPU time when everything is in ClickHouse: for the Collector, which acknowledges from memory, that is later.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { cpuSeconds, peakMegabytes, startLeyden } from './leyden.ts'
-import { freshBody, makeLoad } from './load.ts'
-import { grpcSender, httpSender } from './send.ts'
+import type { ClickHouse } from './clickhouse.ts'
+import { findCollector, startCollector } from './collector.ts'
+import { startLeyden } from './leyden.ts'
+import { freshBody, makeLoad, type Load } from './load.ts'
+import { cpuSeconds, peakMegabytes } from './processes.ts'
+import { recordedLoad } from './recorded_load.ts'
+import { grpcSender, httpSender, type Sender } from './send.ts'
 import { formatTable } from './table.ts'
 
 export interface IngestOptions {
   readonly batches: readonly number[]
+  /** http, grpc, and grpc-js for Leyden's other gRPC server. */
   readonly transports: readonly string[]
+  /** plain and tokens, whose calls carry token ids; and both as recorded with the Collector. */
+  readonly loads: readonly string[]
   readonly seconds: number
+  readonly rounds: number
+  /** Folder of a built Collector; '' for none. */
+  readonly collector: string
 }
 
 const SPANS = 8_192
 const SPANS_IN_FLIGHT = 10_000
-const DRAIN_MS = 60_000
+const DRAIN_MS = 120_000
 
-export async function ingest({ batches, transports, seconds }: IngestOptions): Promise<void> {
-  const rows: (string | number)[][] = []
-  for (const batch of batches) for (const transport of transports) rows.push(await measure(transport, batch, seconds))
-  console.log(
-    formatTable(
-      [
-        'transport',
-        'spans a request',
-        'spans/s',
-        'spans per CPU-second of Leyden',
-        'of ClickHouse',
-        'peak MB Leyden',
-        'ClickHouse',
-        'ack p50 ms',
-        'p99 ms',
-        'failed requests',
-        'spans acknowledged',
-        'stored',
-        'policy calls',
-        'transitions',
-      ],
-      rows,
-    ),
-  )
+interface Cell {
+  readonly kind: string
+  readonly transport: string
+  readonly batch: number
 }
 
-async function measure(transport: string, batch: number, seconds: number): Promise<(string | number)[]> {
-  const load = makeLoad(batch, SPANS)
+/** What is measured: how it is started, and what tells that all it was sent is in ClickHouse. */
+interface Candidate {
+  readonly name: string
+  start(transport: string): Promise<Target>
+  /** Rows stored, and rows that they become. */
+  readonly stored: string
+  /** How many of them there are when a pass is through. */
+  readonly expects: (load: Load) => readonly [spans: number, made: number]
+}
+
+interface Target {
+  readonly grpc: string
+  readonly http: string
+  readonly pid: number
+  readonly clickhouse: ClickHouse
+  stop(): Promise<void>
+}
+
+const SPANS_ONLY = 'SELECT count(), 0 FROM spans'
+const CANDIDATES: readonly Candidate[] = [
+  {
+    name: 'Leyden, storing',
+    start: (transport) => startLeyden({ transport: ofLeyden(transport), rootGrace: '1h' }),
+    stored: SPANS_ONLY,
+    expects: ({ spans }) => [spans, 0],
+  },
+  {
+    name: 'Leyden, whole',
+    start: (transport) => startLeyden({ transport: ofLeyden(transport) }),
+    stored: 'SELECT (SELECT count() FROM spans), (SELECT count() FROM transitions)',
+    expects: ({ spans, calls }) => [spans, calls],
+  },
+]
+
+const ofLeyden = (transport: string): string => (transport === 'grpc-js' ? transport : 'auto')
+
+const collectorOf = (binary: string): Candidate => ({
+  name: 'Collector',
+  start: () => startCollector(binary),
+  stored: 'SELECT count(), 0 FROM otel_traces',
+  expects: ({ spans }) => [spans, 0],
+})
+
+interface Result {
+  readonly wall: number
+  readonly perCpu: number
+  readonly clickhousePerCpu: number
+  readonly megabytes: number
+  readonly p50: number
+  readonly p99: number
+  readonly failed: number
+  readonly acknowledged: number
+  readonly stored: number
+  readonly calls: number
+  readonly made: number
+}
+
+export async function ingest({ batches, transports, loads, seconds, rounds, collector }: IngestOptions): Promise<void> {
+  const binary = collector === '' ? null : await findCollector(collector)
+  if (!binary)
+    console.log(`${collector === '' ? 'No Collector was named (--collector)' : `${collector} holds no Collector`}: Leyden alone.\n`)
+  const candidates = binary ? [...CANDIDATES, collectorOf(binary)] : CANDIDATES
+  const rows: (string | number)[][] = []
+  for (const kind of loads) {
+    for (const batch of batches) {
+      const load = await loadOf(kind, batch)
+      for (const transport of transports) rows.push(...(await compare({ kind, transport, batch }, load)))
+    }
+  }
+  console.log(formatTable(HEADER, rows))
+
+  function loadOf(kind: string, batch: number): Load | Promise<Load> {
+    const tokens = kind.endsWith('tokens')
+    return kind.startsWith('recorded') ? recordedLoad(collector, batch, tokens) : makeLoad(batch, SPANS, tokens)
+  }
+
+  /** In turn, so that what else the machine does hits all of them alike. */
+  async function compare(cell: Cell, load: Load): Promise<(string | number)[][]> {
+    const results = candidates.map((): Result[] => [])
+    for (let round = 0; round < rounds; round++) {
+      for (const [i, candidate] of candidates.entries()) results[i]!.push(await measure(candidate, cell, load, seconds))
+    }
+    const peer = binary ? results.at(-1)! : null
+    return candidates.map(({ name }, i) => [name, cell.kind, cell.transport, cell.batch, ...summary(results[i]!, peer)])
+  }
+}
+
+const HEADER = [
+  ...['what', 'load', 'transport', 'spans a request', 'spans per CPU-second', 'x Collector', 'spans/s', 'peak MB', 'x Collector'],
+  ...['spans per CPU-second of ClickHouse', 'ack p50 ms', 'p99 ms', 'failed', 'acknowledged', 'stored', 'policy calls', 'transitions'],
+]
+
+/** Medians of the rounds; ratios are medians of the ratios of each round. */
+function summary(results: readonly Result[], peer: readonly Result[] | null): (string | number)[] {
+  const of = (pick: (result: Result) => number) => Math.round(median(results.map(pick)))
+  const ratio = (pick: (result: Result) => number) =>
+    peer ? median(results.map((result, i) => pick(result) / pick(peer[i]!))).toFixed(2) : ''
+  const all = (pick: (result: Result) => number) => results.reduce((sum, result) => sum + pick(result), 0)
+  return [
+    ...[of(({ perCpu }) => perCpu), ratio(({ perCpu }) => perCpu), of(({ wall }) => wall)],
+    ...[of(({ megabytes }) => megabytes), ratio(({ megabytes }) => megabytes), of(({ clickhousePerCpu }) => clickhousePerCpu)],
+    ...[of(({ p50 }) => p50), of(({ p99 }) => p99), all(({ failed }) => failed), all(({ acknowledged }) => acknowledged)],
+    ...[all(({ stored }) => stored), all(({ calls }) => calls), all(({ made }) => made)],
+  ]
+}
+
+async function measure(candidate: Candidate, { transport, batch }: Cell, load: Load, seconds: number): Promise<Result> {
   const inFlight = Math.min(1_000, Math.max(32, Math.ceil(SPANS_IN_FLIGHT / batch)))
-  const leyden = await startLeyden(transport === 'grpc-js' ? transport : 'auto')
-  const sender = transport === 'http' ? httpSender(leyden.http, inFlight) : grpcSender(leyden.grpc)
-  const cpu = async () => ({ leyden: await cpuSeconds(leyden.pid), clickhouse: await cpuSeconds(leyden.clickhousePid) })
+  const target = await candidate.start(transport)
+  const sender = transport === 'http' ? httpSender(target.http, inFlight) : grpcSender(target.grpc)
+  const cpu = async () => ({ own: await cpuSeconds(target.pid), clickhouse: await cpuSeconds(target.clickhouse.pid) })
   try {
+    await sendPasses(sender, load, { inFlight, first: 0, seconds: 0 })
+    const [warmSpans, warmMade] = await settled(candidate, target, load, 1)
     const before = await cpu()
-    const { passes, acknowledged, failed, latencies, wall } = await sendPasses()
-    const { stored, transitions } = await drained(passes * load.calls)
+    const { passes, acknowledged, failed, latencies, wall } = await sendPasses(sender, load, { inFlight, first: 1, seconds })
+    const [stored, made] = await settled(candidate, target, load, 1 + passes)
     const after = await cpu()
-    latencies.sort()
-    return [
-      transport,
-      batch,
-      Math.round(acknowledged / wall),
-      Math.round(acknowledged / (after.leyden - before.leyden)),
-      Math.round(acknowledged / (after.clickhouse - before.clickhouse)),
-      Math.round(await peakMegabytes(leyden.pid)),
-      Math.round(await peakMegabytes(leyden.clickhousePid)),
-      Math.round(latencies.at(latencies.length * 0.5)!),
-      Math.round(latencies.at(latencies.length * 0.99)!),
-      failed,
-      acknowledged,
-      stored,
-      passes * load.calls,
-      transitions,
-    ]
+    return {
+      wall: acknowledged / wall,
+      perCpu: acknowledged / (after.own - before.own),
+      clickhousePerCpu: acknowledged / (after.clickhouse - before.clickhouse),
+      megabytes: await peakMegabytes(target.pid),
+      p50: latencies.at(latencies.length * 0.5)!,
+      p99: latencies.at(latencies.length * 0.99)!,
+      ...{ failed, acknowledged },
+      stored: stored - warmSpans,
+      calls: passes * load.calls,
+      made: made - warmMade,
+    }
   } finally {
     sender.close()
-    await leyden.stop()
+    await target.stop()
   }
+}
 
-  async function sendPasses() {
-    const latencies: number[] = []
-    const count = load.requests.length
-    const start = performance.now()
-    let next = 0
-    let last = Infinity
-    let acknowledged = 0
-    let failed = 0
-    let end = start
-    const worker = async () => {
-      for (let i = next++; i < last; i = next++) {
-        if (i % count === 0 && performance.now() - start > seconds * 1000) {
-          last = i
-          return
-        }
-        const request = load.requests[i % count]!
-        const body = freshBody(request, Math.floor(i / count))
-        const sent = performance.now()
-        try {
-          await sender.send(body)
-          end = performance.now()
-          latencies.push(end - sent)
-          acknowledged += request.spans
-        } catch {
-          failed++
-        }
+interface Passes {
+  readonly inFlight: number
+  /** Number of the first pass: each has ids of its own. */
+  readonly first: number
+  readonly seconds: number
+}
+
+/** At least one pass; another begins as long as there is time. */
+async function sendPasses(sender: Sender, load: Load, { inFlight, first, seconds }: Passes) {
+  const latencies: number[] = []
+  const count = load.requests.length
+  const start = performance.now()
+  let next = 0
+  let last = Infinity
+  let acknowledged = 0
+  let failed = 0
+  let end = start
+  const worker = async () => {
+    for (let i = next++; i < last; i = next++) {
+      if (i > 0 && i % count === 0 && performance.now() - start >= seconds * 1000) {
+        last = i
+        return
+      }
+      const request = load.requests[i % count]!
+      const body = freshBody(request, first + Math.floor(i / count))
+      const sent = performance.now()
+      try {
+        await sender.send(body)
+        end = performance.now()
+        latencies.push(end - sent)
+        acknowledged += request.spans
+      } catch {
+        failed++
       }
     }
-    await Promise.all(Array.from({ length: inFlight }, worker))
-    return { passes: last / count, acknowledged, failed, latencies: Float64Array.from(latencies), wall: (end - start) / 1000 }
   }
+  await Promise.all(Array.from({ length: inFlight }, worker))
+  return { passes: last / count, acknowledged, failed, latencies: Float64Array.from(latencies).sort(), wall: (end - start) / 1000 }
+}
 
-  async function drained(calls: number): Promise<{ stored: number; transitions: number }> {
-    for (const deadline = Date.now() + DRAIN_MS; ; await sleep(500)) {
-      const [counts] = await leyden.query('SELECT (SELECT count() FROM spans), (SELECT count() FROM transitions)')
-      const [stored, transitions] = counts!.map(Number) as [number, number]
-      if (transitions >= calls || Date.now() > deadline) return { stored, transitions }
-    }
+/** Waits until everything that so many passes sent is in ClickHouse, or gives up. */
+async function settled({ stored, expects }: Candidate, { clickhouse }: Target, load: Load, passes: number): Promise<[number, number]> {
+  const [spans, made] = expects(load)
+  for (const deadline = Date.now() + DRAIN_MS; ; await sleep(200)) {
+    const [rows, becameOf] = (await clickhouse.numbers(stored)) as [number, number]
+    if ((rows >= spans * passes && becameOf >= made * passes) || Date.now() > deadline) return [rows, becameOf]
   }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = Float64Array.from(values).sort()
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }

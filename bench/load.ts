@@ -34,7 +34,7 @@ interface Span {
   events?: object[]
   status: object
 }
-type Scalar = string | number | boolean
+type Scalar = string | number | boolean | readonly number[]
 interface KeyValue {
   key: string
   value: object
@@ -52,17 +52,17 @@ const WORDS =
 /** One run of at least `spans` spans, in requests of 512. */
 export function makeRun(spans: number): Buffer[] {
   const type = requestType()
-  const sent = [...run(randomFrom(12345), spanIds(), spans)]
+  const sent = [...run(randomFrom(12345), spanIds(), { spans })]
   const requests: Buffer[] = []
   for (let i = 0; i < sent.length; i += 512) requests.push(encode(type, sent.slice(i, i + 512)))
   return requests
 }
 
 /** At least `spans` spans: every run that begins also ends, so that a pass over the load leaves nothing open. */
-export function makeLoad(batch: number, spans: number): Load {
+export function makeLoad(batch: number, spans: number, tokens = false): Load {
   const random = randomFrom(12345)
   const type = requestType()
-  const sent = interleave(spans, random)
+  const sent = interleave(spans, random, tokens)
   const requests: Request[] = []
   for (let i = 0; i < sent.length; i += batch) {
     const taken = sent.slice(i, i + batch)
@@ -73,15 +73,16 @@ export function makeLoad(batch: number, spans: number): Load {
   return { requests, spans: sent.length, calls, bytes: requests.reduce((sum, { body }) => sum + body.length, 0) }
 }
 
-function interleave(spans: number, random: Random): Span[] {
+function interleave(spans: number, random: Random, tokens: boolean): Span[] {
   const sent: Span[] = []
   const spanId = spanIds()
-  const runs = Array.from({ length: RUNS }, () => run(random, spanId))
+  const begun = () => run(random, spanId, { tokens })
+  const runs = Array.from({ length: RUNS }, begun)
   while (runs.length > 0) {
     const i = random.integer(0, runs.length - 1)
     const next = runs[i]!.next()
     if (!next.done) sent.push(next.value)
-    else if (sent.length < spans) runs[i] = run(random, spanId)
+    else if (sent.length < spans) runs[i] = begun()
     else runs.splice(i, 1)
   }
   return sent
@@ -104,15 +105,17 @@ function occurrences(body: Buffer, wanted: Buffer): number[] {
 /** Bytes that no text holds: each id begins with them until a pass is written there. */
 const MARK = Buffer.from([0xff, 0xfe, 0xfd, 0xfc])
 const ROLLOUT_MARK = 'rollout!'
-const POLICY_CALL = 'chat policy/coder'
+const POLICY = 'policy/coder'
+const POLICY_CALL = `chat ${POLICY}`
+const VOCABULARY = 151_000
 
 function spanIds(): () => Buffer {
   let minted = 1 // an id of zeros is none
   return () => Buffer.concat([MARK, Buffer.from((minted++).toString(16).padStart(8, '0'), 'hex')])
 }
 
-/** The spans of one run, each when it ends: two to seven turns, or as many as make `spans`. */
-function* run(random: Random, spanId: () => Buffer, spans = 0): Generator<Span> {
+/** The spans of one run, each when it ends: two to seven turns, or as many as make `spans`; with `tokens`, a policy's calls carry token ids. */
+function* run(random: Random, spanId: () => Buffer, { spans = 0, tokens = false } = {}): Generator<Span> {
   const traceId = Buffer.concat([MARK, random.bytes(12)])
   const rollout = `${ROLLOUT_MARK}-${random.bytes(8).toString('hex')}`
   const question = random.text(300, 900)
@@ -154,7 +157,13 @@ function* run(random: Random, spanId: () => Buffer, spans = 0): Generator<Span> 
       'server.address': '127.0.0.1',
       'server.port': 8000,
     }
-    return begin('model', `chat ${model}`, CLIENT, parent, attributes, random.integer(50_000_000, 3_000_000_000))
+    const ids = tokens && model === POLICY ? { prompt_token_ids: tokenIds(prompt), response_token_ids: tokenIds(completion) } : {}
+    return begin('model', `chat ${model}`, CLIENT, parent, { ...attributes, ...ids }, random.integer(50_000_000, 3_000_000_000))
+  }
+
+  /** About as many as a tokenizer makes of the text. */
+  function tokenIds(text: string): number[] {
+    return Array.from({ length: text.length >> 2 }, () => random.integer(0, VOCABULARY - 1))
   }
 
   function http({ spanId: parent, startTimeUnixNano, endTimeUnixNano }: Span): Span {
@@ -189,7 +198,7 @@ function* run(random: Random, spanId: () => Buffer, spans = 0): Generator<Span> 
   function* turn(parent: Buffer): Generator<Span> {
     const texts = { 'step.input': random.text(200, 700), 'step.output': random.text(80, 500) }
     const step = begin('agent', 'step write_query', INTERNAL, parent, texts)
-    const policy = call(step.spanId, 'policy/coder', 'writer')
+    const policy = call(step.spanId, POLICY, 'writer')
     if (random.integer(0, 1) === 0) yield http(policy)
     yield policy
     if (random.integer(0, 3) === 0) yield call(step.spanId, 'judge-large', 'judge')
@@ -218,6 +227,7 @@ function keyValues(attributes: Readonly<Record<string, Scalar>>): KeyValue[] {
   return Object.entries(attributes).map(([key, value]) => {
     if (typeof value === 'string') return { key, value: { stringValue: value } }
     if (typeof value === 'boolean') return { key, value: { boolValue: value } }
+    if (typeof value === 'object') return { key, value: { arrayValue: { values: value.map((intValue) => ({ intValue })) } } }
     return { key, value: Number.isInteger(value) ? { intValue: value } : { doubleValue: value } }
   })
 }

@@ -15,9 +15,11 @@ const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 Usage:
   npm run bench -- air [--seeds 8]
       A toy agent taught by what its tools did: terminal reward only, raw payment, bonus, potential.
-  npm run bench -- ingest [--transport http,grpc,grpc-js] [--batch 1,64,512] [--seconds 5]
-      Sends agents' spans over OTLP to a Leyden of its own: spans per second, CPU, memory, acknowledgement times,
-      and whether all that was acknowledged was stored.
+  npm run bench -- ingest [--collector <folder>] [--transport http,grpc,grpc-js] [--batch 1,64,512]
+                          [--load plain,tokens,recorded,recorded-tokens] [--seconds 5] [--rounds 1]
+      Sends agents' spans over OTLP to a Leyden that stores them, to one that also makes transitions of them, and to an
+      OpenTelemetry Collector, in turn: spans per CPU-second, per second, memory, and whether all that was acknowledged
+      was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
   npm run bench -- assemble [--spans 20000,100000]
       Assembles and credits one rollout of so many spans.
   npm run bench -- read [--spans 20000,100000]
@@ -35,7 +37,10 @@ const { positionals, values } = parseArgs({
   options: {
     transport: { type: 'string', default: 'http,grpc' },
     batch: { type: 'string', default: '1,64,512' },
+    load: { type: 'string', default: 'plain,tokens' },
     seconds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '1' },
+    collector: { type: 'string', default: '' },
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '5000' },
     spans: { type: 'string', default: '20000,100000' },
@@ -43,14 +48,23 @@ const { positionals, values } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 })
-const numbers = (text: string) => text.split(',').map(Number)
+const list = (text: string) => text.split(',')
+const numbers = (text: string) => list(text).map(Number)
 
 const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   air: () => airToy(Number(values.seeds)),
-  ingest: () => ingest({ transports: values.transport.split(','), batches: numbers(values.batch), seconds: Number(values.seconds) }),
+  ingest: () =>
+    ingest({
+      transports: list(values.transport),
+      batches: numbers(values.batch),
+      loads: list(values.load),
+      seconds: Number(values.seconds),
+      rounds: Number(values.rounds),
+      collector: values.collector,
+    }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
   assemble: () => assembleOne(numbers(values.spans)),
-  soak: () => soak({ transports: values.transport.split(','), minutes: Number(values.minutes), rate: Number(values.rate) }),
+  soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
 }
 

@@ -3,8 +3,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { megabytes, startLeyden, type Leyden } from './leyden.ts'
+import { startLeyden, type Leyden } from './leyden.ts'
 import { freshBody, makeLoad } from './load.ts'
+import { megabytes } from './processes.ts'
 import { grpcSender, httpSender } from './send.ts'
 import { formatTable } from './table.ts'
 
@@ -90,22 +91,23 @@ async function killing(leyden: Leyden, end: number) {
   return { kills, memory }
 }
 
-const memoryOf = async (leyden: Leyden) => ({ leyden: await megabytes(leyden.pid), clickhouse: await megabytes(leyden.clickhousePid) })
+const memoryOf = async (leyden: Leyden) => ({ leyden: await megabytes(leyden.pid), clickhouse: await megabytes(leyden.clickhouse.pid) })
 
-async function drained(leyden: Leyden, calls: number) {
+async function drained({ clickhouse }: Leyden, calls: number) {
   let latest = { count: -1, at: 0 }
   do {
     await sleep(1_000)
-    const [[count]] = (await leyden.query('SELECT count() FROM transitions')) as [[string]]
-    if (Number(count) !== latest.count) latest = { count: Number(count), at: Date.now() }
+    const [count] = (await clickhouse.numbers('SELECT count() FROM transitions')) as [number]
+    if (count !== latest.count) latest = { count, at: Date.now() }
   } while (latest.count < calls && Date.now() - latest.at < QUIET_MS)
-  const [[rows, stored, seen]] = (await leyden.query(
+  const [rows, stored, seen] = (await clickhouse.numbers(
     'SELECT (SELECT count() FROM spans), (SELECT uniqExact(trace_id, span_id) FROM spans), (SELECT count() FROM spans_unique)',
-  )) as [[string, string, string]]
-  const [[transitions, different]] = (await leyden.query('SELECT count(), uniqExact(rollout_id, span_id) FROM transitions')) as [
-    [string, string],
+  )) as [number, number, number]
+  const [transitions, different] = (await clickhouse.numbers('SELECT count(), uniqExact(rollout_id, span_id) FROM transitions')) as [
+    number,
+    number,
   ]
-  return { rows: +rows, stored: +stored, seen: +seen, transitions: +transitions, different: +different }
+  return { rows, stored, seen, transitions, different }
 }
 
 type Result = Awaited<ReturnType<typeof drained>> & {

@@ -1,0 +1,143 @@
+// Scores that come late: 10,000 at once and one at a time, on a store of many credited rollouts, from the answer of POST /v1/scores to
+// the advantages that follow from them; and what a training batch takes to read before and after. Beside it, in the same ClickHouse,
+// what one would do without Leyden (bench/credit_rivals.ts).
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { openStorage, type OpenStorage } from '../storage/open.ts'
+import { startClickHouse } from './clickhouse.ts'
+import { CALLS, GROUP, groupId, makeStore, rolloutId } from './credit_store.ts'
+import { otelTraces, replacing } from './credit_rivals.ts'
+import { launchLeyden } from './leyden.ts'
+import { end, freePorts } from './processes.ts'
+import { formatTable } from './table.ts'
+
+export interface CreditOptions {
+  readonly rollouts: number
+  /** Rollouts scored late, in whole groups. */
+  readonly late: number
+}
+
+const SINGLE = 100
+const BATCH_GROUPS = 2_500
+const READS = 7
+
+export async function creditLate({ rollouts, late }: CreditOptions): Promise<void> {
+  const clickhouse = await startClickHouse()
+  await makeStore(clickhouse.store, rollouts)
+  const [scores, health] = (await freePorts(2)) as [number, number]
+  const config = join(clickhouse.folder, 'pipeline.yaml')
+  await writeFile(config, pipeline(clickhouse.store, scores, health))
+  const leyden = await launchLeyden(config, health)
+  const storage = await openStorage({ url: `embedded:${clickhouse.store}` })
+  try {
+    const groups = spread(rollouts / GROUP, late / GROUP)
+    const batch = spread(rollouts / GROUP, Math.min(BATCH_GROUPS, rollouts / GROUP))
+    const before = await readMs(storage, readBatch(batch))
+    const all = await scoreAll(storage, `http://localhost:${scores}/v1/scores`, groups)
+    const single = await scoreEach(storage, `http://localhost:${scores}/v1/scores`, groups.slice(0, SINGLE))
+    const after = await readMs(storage, readBatch(batch))
+    const naive = await replacing(storage, groups, batch)
+    const otel = await otelTraces(storage, groups, batch)
+    const ms = (n: number) => `${Math.round(n)} ms`
+    console.log(`${rollouts} rollouts, ${rollouts * CALLS} transitions; ${late} late scores, in whole groups of ${GROUP}\n`)
+    console.log(
+      formatTable(
+        ['', 'Leyden', 'ReplacingMergeTree, FINAL', 'otel_traces'],
+        [
+          ['late scores: accepted to visible', ms(all.visible), ms(naive.write), ms(otel.write)],
+          ['late scores: sent to accepted', ms(all.accepted), '', ''],
+          ['one late score: accepted to visible, p50', ms(percentile(single.visible, 0.5)), '', ''],
+          ['one late score: accepted to visible, p99', ms(percentile(single.visible, 0.99)), '', ''],
+          ['one late score: sent to visible, p99', ms(percentile(single.all, 0.99)), '', ''],
+          [`${batch.length * GROUP * CALLS} rows of a batch, before`, ms(before), '', ''],
+          [`${batch.length * GROUP * CALLS} rows of a batch, after`, ms(after), ms(naive.read), ms(otel.read)],
+        ],
+      ),
+    )
+  } finally {
+    await storage.close()
+    await end(leyden, 'SIGKILL')
+    await clickhouse.stop()
+  }
+}
+
+const pipeline = (store: string, scores: number, health: number) => `
+receivers: {scores: {endpoint: "localhost:${scores}"}}
+processors: {policy_calls: , air: , credit_assignment: }
+connectors: {rollouts: }
+exporters: {clickhouse: }
+extensions: {clickhouse_storage: {url: "embedded:${store}"}, health_check: {endpoint: "localhost:${health}"}}
+service:
+  telemetry: {metrics: {level: none}, logs: {level: warn}}
+  extensions: [clickhouse_storage, health_check]
+  pipelines:
+    logs: {receivers: [scores], exporters: [rollouts]}
+    rollouts: {receivers: [rollouts], processors: [policy_calls, air, credit_assignment], exporters: [clickhouse]}
+`
+
+/** `count` groups, evenly over all there are. */
+const spread = (all: number, count: number): string[] => Array.from({ length: count }, (_, i) => groupId(Math.floor((i * all) / count)))
+
+const numberOf = (group: string): number => Number(group.slice(groupId(0).length - 1))
+const membersOf = (group: string): string[] => Array.from({ length: GROUP }, (_, i) => rolloutId(numberOf(group) * GROUP + i))
+
+async function scoreAll(storage: OpenStorage, url: string, groups: readonly string[]): Promise<{ accepted: number; visible: number }> {
+  const scores = groups.flatMap(membersOf).map((id, i) => ({ rolloutId: id, name: 'correct', value: i % 2, source: 'human' }))
+  const start = performance.now()
+  await post(url, scores)
+  const accepted = performance.now()
+  while ((await count(storage, 'SELECT count() FROM credits WHERE credit_version = 2')) < groups.length) await sleep(10)
+  const visible = performance.now()
+  const changed = await count(storage, 'SELECT count() FROM transitions WHERE credit_version = 2')
+  if (changed !== scores.length * CALLS) throw new Error(`${changed} transitions were credited again, not ${scores.length * CALLS}`)
+  return { accepted: accepted - start, visible: visible - accepted }
+}
+
+async function scoreEach(storage: OpenStorage, url: string, groups: readonly string[]): Promise<{ visible: number[]; all: number[] }> {
+  const times = { visible: [] as number[], all: [] as number[] }
+  for (const group of groups) {
+    const start = performance.now()
+    await post(url, { rolloutId: membersOf(group)[0], name: 'correct', value: 0.5, source: 'human' })
+    const accepted = performance.now()
+    const credited = `SELECT count() FROM credits WHERE group_id = '${group}' AND credit_version = 3`
+    while ((await count(storage, credited)) === 0) await sleep(2)
+    times.visible.push(performance.now() - accepted)
+    times.all.push(performance.now() - start)
+  }
+  return times
+}
+
+async function post(url: string, body: object): Promise<void> {
+  const answer = await fetch(url, { method: 'POST', body: JSON.stringify(body) })
+  if (answer.status !== 200) throw new Error(`${answer.status}: ${await answer.text()}`)
+  await answer.body?.cancel()
+}
+
+async function count(storage: OpenStorage, query: string): Promise<number> {
+  const [row] = await (await storage.client.query({ query, format: 'JSONCompactEachRow' })).json<[number | string]>()
+  return Number(row![0])
+}
+
+const readBatch = (groups: readonly string[]) => `
+SELECT rollout_id, step, advantage, weight, response_token_ids, response_logprobs FROM transitions
+WHERE group_id IN (${groups.map((group) => `'${group}'`).join(',')})`
+
+/** Median; the answer's bytes are taken and not looked at. */
+export async function readMs({ client }: Pick<OpenStorage, 'client'>, query: string): Promise<number> {
+  const times: number[] = []
+  for (let i = 0; i < READS; i++) {
+    const start = performance.now()
+    const { stream } = await client.exec({ query: `${query} FORMAT RowBinary`, clickhouse_settings: { max_query_size: '10000000' } })
+    for await (const _ of stream);
+    times.push(performance.now() - start)
+  }
+  return percentile(times, 0.5)
+}
+
+function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!
+}
