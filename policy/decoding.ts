@@ -36,12 +36,32 @@ export interface Generation {
   readonly finish_reason: 'stop' | 'length'
   /** The version that drew every one of them. */
   readonly version: number
+  /** Tokens of the prompt that an earlier prompt and answer had left in the cache. */
+  readonly cached_tokens: number
+}
+
+/** As many answers wait as may wait. */
+export class DecoderBusy extends Error {
+  constructor(outstanding: number) {
+    super(`the decoder is busy: ${outstanding} answers are being decoded or wait`)
+  }
+}
+
+export interface DecoderState {
+  readonly loaded: readonly number[]
+  readonly live: number | null
+  readonly running: number
+  readonly waiting: number
+  /** How often its thread has died and was started again. */
+  readonly restarts: number
+  /** For a person: what multiplies its matrices. */
+  readonly backend: string
 }
 
 export interface Decoder {
   /**
    * Draws one answer. Rejects with a plain Error when the prompt is empty, longer than the context, or names an id outside of the
-   * vocabulary, and with the signal's reason when `abort` fires (the place in the batch is free at once).
+   * vocabulary, with DecoderBusy when too many wait, and with the signal's reason when `abort` fires (the place in the batch is free at once).
    * `version`: a loaded one; the live one where left out. An answer ends on the version that it began with.
    */
   generate(
@@ -55,9 +75,9 @@ export interface Decoder {
   load(version: number, folder: string): Promise<void>
   /** Makes a loaded version the live one, between two steps. */
   promote(version: number): void
-  /** Frees a version once nothing runs on it. */
+  /** Frees a version once nothing runs on it. Throws for the live one. */
   release(version: number): void
-  /** Loaded versions, the live one, and what runs: for health, metrics and `leyden policies`. */
-  state(): { readonly loaded: readonly number[]; readonly live: number | null; readonly running: number; readonly waiting: number }
+  /** For health, metrics and `leyden policies`. */
+  state(): DecoderState
   close(): Promise<void>
 }

@@ -1,7 +1,8 @@
 // Nous Research's Hermes form, which Qwen2.5 and Qwen3 were taught as well:
 // <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>, once per call, with text around them.
 
-import { overlap, type ParsedPiece, type ToolParser } from './parser.ts'
+import { overlap } from '../overlap.ts'
+import type { ParsedPiece, ToolParser } from './parser.ts'
 
 const OPEN = '<tool_call>'
 const CLOSE = '</tool_call>'
