@@ -34,10 +34,8 @@ export interface EndpointOptions {
 
 export interface Endpoint {
   handle(request: IncomingMessage, response: ServerResponse): void
-  /** From now on it is live, but not ready. */
-  drain(): void
-  /** Ends the calls that are still under way. */
-  abort(): void
+  /** From now on it is live, but not ready. Resolves when every answer is out; those that take longer than this are ended. */
+  drain(ms: number): Promise<void>
 }
 
 /** Of responses that clients may refer to. */
@@ -51,6 +49,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   const created = Math.floor(Date.now() / 1_000)
   const apis = new Map([chat, completions, createResponses(createRemembered(REMEMBERED_BYTES))].map((api) => [`/v1${api.path}`, api]))
   const ending = new AbortController()
+  const open = new Set<ServerResponse>()
+  let closed = () => {}
   let draining = false
 
   async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -102,7 +102,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     let leave: (() => void) | undefined
     let error: ApiError | undefined
     try {
-      if (draining) throw new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })
+      if (draining) throw stopping()
       leave = limits.enter(authenticate ? keyOf(request) : '')
       const bytes = await readBody(request, maxBodyBytes, held)
       body = parse(bytes)
@@ -156,14 +156,26 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     send(response, error.status, errorBody(error))
   }
 
-  return {
-    handle: (request, response) => void route(request, response),
-    drain() {
-      draining = true
-    },
-    abort: () => ending.abort(new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })),
+  function handle(request: IncomingMessage, response: ServerResponse): void {
+    open.add(response)
+    response.once('close', () => {
+      open.delete(response)
+      if (open.size === 0) closed()
+    })
+    void route(request, response)
   }
+
+  async function drain(ms: number): Promise<void> {
+    draining = true
+    const timer = setTimeout(() => ending.abort(stopping()), ms)
+    if (open.size > 0) await new Promise<void>((resolve) => (closed = resolve))
+    clearTimeout(timer)
+  }
+
+  return { handle, drain }
 }
+
+const stopping = () => new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 

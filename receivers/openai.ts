@@ -1,10 +1,10 @@
 // An endpoint that speaks OpenAI's API: agents point their base URL here. It answers by a policy of ours, passes requests on to another
 // server, or says what a script says; every call becomes a span.
 
-import { createEndpoint, type Endpoint } from '../endpoint/endpoint.ts'
+import { createEndpoint } from '../endpoint/endpoint.ts'
 import { engineProblems, modelFields, openModels } from '../endpoint/engines/options.ts'
 import { createLimits } from '../endpoint/limits.ts'
-import { createRecorder, type Recorder } from '../endpoint/recorder.ts'
+import { createRecorder } from '../endpoint/recorder.ts'
 import { admission, createAdmission } from '../pipeline/admission.ts'
 import { auth, authenticating } from '../pipeline/auth.ts'
 import { receiver, type Outputs } from '../pipeline/component.ts'
@@ -74,17 +74,15 @@ export default receiver({
         maxBodyBytes: options.max_request_body_size,
         server: { host: address.host, port },
       })
-      running.push(() => stop(endpoint, recorder, close(server)))
+      running.push(async () => {
+        const closed = close(server)
+        await endpoint.drain(options.drain_timeout)
+        // What is left are connections that ask for nothing.
+        server.closeAllConnections()
+        await closed
+        await recorder.drain(options.drain_timeout)
+      })
       log.info('Starting HTTP server', { endpoint: `${address.host}:${port}` })
-    }
-
-    /** Answers what it has begun to answer, then sees to it that all of it is recorded. */
-    async function stop(endpoint: Endpoint, recorder: Recorder, closed: Promise<void>): Promise<void> {
-      endpoint.drain()
-      const timer = setTimeout(endpoint.abort, options.drain_timeout)
-      await closed
-      clearTimeout(timer)
-      await recorder.drain(options.drain_timeout)
     }
 
     async function shutdown(): Promise<void> {
