@@ -50,6 +50,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Runs tasks in groups on long-lived agent workers, in step with the trainer',
     load: async () => (await import('./rollouts.ts')).rollouts,
   },
+  train: {
+    summary: 'Trains a policy on stored rollouts, as the extension `trainer` would',
+    load: async () => (await import('./train.ts')).train,
+  },
   version: { summary: 'Prints the version', load: async () => version },
 }
 

@@ -12,6 +12,7 @@ import { coveredByOld } from './expired.ts'
 import { creditJob } from './credit_job.ts'
 import { spanInserter } from './insert_spans.ts'
 import { applySchema } from './migrate.ts'
+import { lease } from './lease.ts'
 import { creditLate } from './late_credit.ts'
 import { quarantine } from './quarantine.ts'
 import { readItems } from './read_items.ts'
@@ -70,6 +71,8 @@ const MAX_UNCOMMITTED = 2_000
 const MAX_USED = 100_000
 
 export interface OpenStorage extends Storage {
+  /** For other processes that are to use the same ClickHouse. */
+  readonly connection: ConnectionOptions
   /** Stored rollouts are credited again, and their groups with them. */
   recredit(request: Recredit): Promise<Recredited>
   close(): Promise<void>
@@ -110,7 +113,8 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, uncovered, storedRewards } = bookkeeping(client)
   const writer = { client, run, insert }
-  const credit = creditJob({ ...writer, settleTimeout: settle_timeout })
+  const creditLease = lease({ client, run, report, name: 'credit' })
+  const credit = creditJob({ ...writer, settleTimeout: settle_timeout, lease: creditLease })
   const lateCredit = { ...writer, storedRewards, again: credit.again }
 
   /** What processors made of rollouts: how they are to be credited is known only from then on. */
@@ -216,6 +220,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   })
   return {
     client,
+    connection: connectionOptions,
     insertSpans: spans.insert,
     readItems: (traceIds) => run(() => readItems(client, traceIds)),
     members: (traceIds) => run(() => members(traceIds)),

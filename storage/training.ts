@@ -169,11 +169,7 @@ export function trainingOf(client: ClickHouseClient, policy: string): Training {
   const steps = () =>
     select<TrainingStep>('SELECT * EXCEPT (policy, finished_at) FROM training_steps FINAL WHERE policy = {policy:String} ORDER BY step')
 
-  const evaluations = () =>
-    select<Evaluation>(
-      `SELECT policy_version AS version, rollouts - unscored AS rollouts, average AS reward, success
-       FROM policy_progress WHERE policy = {policy:String} AND mode = 'val' AND policy_version IS NOT NULL AND average IS NOT NULL ORDER BY version`,
-    )
+  const evaluations = () => select<Evaluation>(EVALUATIONS)
 
   async function select<T>(query: string, query_params: Record<string, unknown> = {}): Promise<T[]> {
     const answer = await client.query({
@@ -227,3 +223,17 @@ WHERE policy = {policy:String} AND group_id IN {groups:Array(String)}
   AND (rollout_id, attempt_id, step) NOT IN (
     SELECT rollout_id, attempt_id, step FROM training_rows WHERE policy = {policy:String} AND update != {update:UInt64})
 ORDER BY indexOf({groups:Array(String)}, group_id), began, rollout_id, attempt_id, step`
+
+/** A rollout of mode val is pinned to one version. */
+const EVALUATIONS = `
+SELECT version, count() AS rollouts, avg(outcome) AS reward, avg(outcome > (range.1 + range.2) / 2) AS success
+FROM (
+  SELECT tenant, rollout_id, attempt_id, outcome, JSONExtract(credit, 'reward_range', 'Tuple(Float64, Float64)') AS range
+  FROM rollouts FINAL WHERE mode = 'val' AND outcome IS NOT NULL AND credit != ''
+) AS r
+INNER JOIN (
+  SELECT tenant, rollout_id, attempt_id, min(policy_version) AS version FROM transition_rows
+  WHERE policy = {policy:String} AND policy_version IS NOT NULL AND rollout_id IN (SELECT rollout_id FROM rollouts WHERE mode = 'val')
+  GROUP BY tenant, rollout_id, attempt_id
+) AS t USING (tenant, rollout_id, attempt_id)
+GROUP BY version ORDER BY version`
