@@ -46,7 +46,7 @@ async function converse({ client, ...parameters }: Asking, question: string): Pr
   for (let turn = 0; turn < MAX_TURNS; turn++) {
     const headers = {}
     propagation.inject(context.active(), headers)
-    const { choices } = await client.chat.completions.create({ ...parameters, messages, tools: [calculator], max_tokens: 16 }, { headers })
+    const { choices } = await client.chat.completions.create({ ...parameters, messages, tools: [calculator] }, { headers })
     const { message } = choices[0]!
     messages.push(message)
     if (!message.tool_calls?.length) return message.content

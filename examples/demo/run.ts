@@ -1,0 +1,127 @@
+// npm run demo: a policy that guesses learns to calculate, while it serves. Three processes, joined by ClickHouse and files: `leyden run`
+// (endpoint, receivers, embedded ClickHouse), `leyden train`, and `leyden rollouts run` with the agent's workers. The exit code is 0 only where
+// success rose by RISE.
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+import { seeded } from '../random.ts'
+import { barOf, sparkline, successOf, type VersionProgress } from './chart.ts'
+import { problem } from './problems.ts'
+import { freePorts, keepRunning, reachable, type Process } from './processes.ts'
+
+const RISE = 0.3
+const STEPS = 20
+const TASKS = 400
+/** Versions that are compared: so many at the beginning, so many at the end. */
+const COMPARED = 3
+const START_MS = 60_000
+const LOOK_MS = 1_000
+
+const LEYDEN = fileURLToPath(new URL('../../cli/leyden.js', import.meta.url))
+const WORKER = fileURLToPath(new URL('worker.js', import.meta.url))
+const CONFIG = ['--config', 'examples/demo/pipeline.yaml']
+
+const PROGRESS = `SELECT policy_version AS version, rollouts, average AS success FROM policy_progress
+  WHERE policy = 'calculator' AND mode = 'train' AND policy_version IS NOT NULL ORDER BY version`
+const PROOF = `SELECT policy_version, uniqExact(rollout_id) AS rollouts, round(avg(reward_outcome), 2) AS success
+  FROM transitions WHERE policy = 'calculator' GROUP BY policy_version ORDER BY policy_version`
+
+const folder = mkdtempSync(join(tmpdir(), 'leyden-demo-'))
+const data = join(folder, 'data')
+const [otlp, scores, endpoint, health] = (await freePorts(4)) as [number, number, number, number]
+const env = {
+  ...process.env,
+  CLICKHOUSE_URL: `embedded:${data}`,
+  DEMO_OTLP_PORT: String(otlp),
+  DEMO_SCORES_PORT: String(scores),
+  DEMO_ENDPOINT_PORT: String(endpoint),
+  DEMO_HEALTH_PORT: String(health),
+  DEMO_POLICIES: join(folder, 'policies'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: `http://localhost:${otlp}`,
+  LEYDEN_SCORES: `http://localhost:${scores}`,
+}
+const processes: Process[] = []
+
+try {
+  process.exitCode = (await demo()) ? 0 : 1
+} catch (error) {
+  console.error((error as Error).message)
+  process.exitCode = 1
+} finally {
+  for (const running of processes.toReversed()) await running.stop()
+  if (process.exitCode === 0) rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 500 })
+  else console.log(`logs and data are in ${folder}`)
+}
+
+/** @returns whether success rose */
+async function demo(): Promise<boolean> {
+  const random = seeded(1)
+  const tasks = Array.from({ length: TASKS }, () => problem(random)).map(({ question, answer }) => ({ question, answer }))
+  writeFileSync(join(folder, 'tasks.jsonl'), tasks.map((task) => JSON.stringify(task)).join('\n'))
+  console.log(`${tasks[0]!.question}  A policy of 50,000 parameters answers, and knows no better than to guess.\n`)
+
+  start('pipeline', [LEYDEN, 'run', ...CONFIG])
+  start('trainer', [LEYDEN, 'train', ...CONFIG])
+  await reachable(`http://localhost:${health}/`, START_MS)
+  const runner = start('rollouts', [
+    ...[LEYDEN, 'rollouts', 'run', ...CONFIG, '--tasks', join(folder, 'tasks.jsonl'), '--policy', 'calculator', '--steps', String(STEPS)],
+    ...['--group-size', '8', '--tasks-per-step', '12', '--ahead', '1', '--workers', '2', '--concurrency', '24', '--max-attempts', '5'],
+    ...['--endpoint', `http://localhost:${endpoint}`, '--otlp', `http://localhost:${otlp}`, '--', process.execPath, WORKER],
+  ])
+  await Promise.race([runner.done, show()])
+
+  console.log(`\n> leyden sql "${PROOF}"`)
+  spawnSync(process.execPath, [LEYDEN, 'sql', '--format', 'PrettyCompactMonoBlock', PROOF], {
+    env,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const versions = await progress()
+  const [before, after] = [successOf(versions.slice(0, COMPARED)), successOf(versions.slice(-COMPARED))]
+  console.log(`\n${sparkline(versions.map(({ success }) => success))}  success rose from ${before.toFixed(2)} to ${after.toFixed(2)}`)
+  return after - before >= RISE
+}
+
+function start(name: string, args: readonly string[]): Process {
+  const started = keepRunning(name, args, env, join(folder, `${name}.log`))
+  processes.push(started)
+  return started
+}
+
+/** Draws a bar for each version when the next one answers; on a terminal also the one that answers now, as it grows. */
+async function show(): Promise<never> {
+  for (let drawn = 0; ; await sleep(LOOK_MS)) {
+    const versions = await progress()
+    const terminal = process.stdout.isTTY
+    if (terminal) process.stdout.write('\r\u001b[K')
+    for (; drawn < versions.length - 1; drawn++) console.log(barOf(versions[drawn]!))
+    if (terminal && drawn < versions.length) process.stdout.write(barOf(versions[drawn]!))
+  }
+}
+
+async function progress(): Promise<VersionProgress[]> {
+  const answer = await ask(`${PROGRESS} FORMAT JSONEachRow`)
+  return answer.split('\n').flatMap((line) => (line ? [JSON.parse(line) as VersionProgress] : []))
+}
+
+/** Asks the embedded ClickHouse as any client does: its address and password are in its folder. '' while it is away. */
+async function ask(query: string): Promise<string> {
+  try {
+    const { port, password } = server()
+    const headers = { 'x-clickhouse-user': 'default', 'x-clickhouse-key': password }
+    const answer = await fetch(`http://127.0.0.1:${port}/?output_format_json_quote_64bit_integers=0`, {
+      method: 'POST',
+      headers,
+      body: query,
+    })
+    return answer.ok ? await answer.text() : ''
+  } catch {
+    return ''
+  }
+}
+
+const server = () => JSON.parse(readFileSync(join(data, 'server.json'), 'utf8')) as { port: number; password: string; pid: number }
