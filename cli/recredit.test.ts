@@ -1,10 +1,15 @@
+import { rm } from 'node:fs/promises'
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
+import { openStorage, type OpenStorage } from '../storage/open.ts'
 import { startLeyden, type Leyden } from '../test/leyden.ts'
+import { stopEmbedded } from '../test/storage.ts'
 import { chat, endOf, reward, tool, traces } from '../test/spans.ts'
 import { main } from './leyden.ts'
 
 let leyden: Leyden
+let storage: OpenStorage
 
 /** Two rollouts of one group: one call leads to a tool, another answers; the second fails on the way. */
 beforeAll(async () => {
@@ -27,7 +32,11 @@ beforeAll(async () => {
   }
   await leyden.rows(1, 'SELECT 1 FROM credits')
 })
-afterAll(() => leyden.remove())
+afterAll(async () => {
+  await storage.close()
+  await stopEmbedded(leyden.folder)
+  await rm(leyden.folder, { recursive: true })
+})
 
 async function recredit(...args: string[]): Promise<string> {
   let said = ''
@@ -37,11 +46,23 @@ async function recredit(...args: string[]): Promise<string> {
   return said
 }
 
+async function query<T = Record<string, unknown>>(sql: string): Promise<T[]> {
+  return (await storage.client.query({ query: sql, format: 'JSONEachRow' })).json<T>()
+}
+
 const credits = () =>
-  leyden.query<Record<string, number>>(
+  query<Record<string, number>>(
     `SELECT rollout_id, step, reward_outcome, reward_intermediate, reward_parts, return, advantage, credit_method FROM transitions ORDER BY rollout_id, step`,
   )
-const versions = async () => (await leyden.query<{ v: number }>('SELECT DISTINCT credit_version AS v FROM transitions')).map(({ v }) => v)
+const versions = async () => (await query<{ v: number }>('SELECT DISTINCT credit_version AS v FROM transitions')).map(({ v }) => v)
+
+test('beside a pipeline that credits it is refused, and says who does', async () => {
+  expect(await recredit()).toMatch(
+    new RegExp(`^Error: credit is written by process ${process.pid} on .+ since .+: only one may, so stop it first\\n`),
+  )
+  await leyden.stop()
+  storage = await openStorage({ url: `embedded:${leyden.folder}` })
+})
 
 test('from the outline it finds the same credit to the last bit, as the next version', async () => {
   const before = await credits()
@@ -59,9 +80,7 @@ test('another method takes the place of the first, and is kept', async () => {
     [0, -0.25],
     [0, -0.25],
   ])
-  expect(await leyden.query(`SELECT DISTINCT JSONExtractString(credit, 'method') AS method FROM rollouts FINAL`)).toEqual([
-    { method: 'last' },
-  ])
+  expect(await query(`SELECT DISTINCT JSONExtractString(credit, 'method') AS method FROM rollouts FINAL`)).toEqual([{ method: 'last' }])
   expect(await versions()).toEqual([3])
 })
 
@@ -76,7 +95,7 @@ test('a reader beside it never sees half a group', async () => {
   let done = false
   const seen = new Set<string>()
   const reading = (async () => {
-    while (!done) for (const row of await leyden.query<Record<string, unknown>>(whole)) seen.add(JSON.stringify(row))
+    while (!done) for (const row of await query(whole)) seen.add(JSON.stringify(row))
   })()
   for (const method of ['identical', 'last', 'identical']) await recredit('--method', method)
   done = true

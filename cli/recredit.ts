@@ -6,14 +6,15 @@ import { methods } from '../credit/index.ts'
 import type { Plan } from '../pipeline/config.ts'
 import { openStorage } from '../storage/open.ts'
 import type { Recredit } from '../storage/recredit.ts'
+import { Unavailable } from '../storage/storage.ts'
 import { command, loadPlan, UsageError } from './flags.ts'
 import { sinceOf } from './since.ts'
 import { requireData, storageFlags, storageFlagsHelp, storageOptions } from './storage_flags.ts'
 
 const METHODS = ['auto', ...Object.keys(methods)]
 
-const HELP = `Computes returns and advantages of stored rollouts again, also of those whose spans have expired. A pipeline may run meanwhile:
-readers of whole groups see the old credit until the new one is complete.
+const HELP = `Computes returns and advantages of stored rollouts again, also of those whose spans have expired. Whoever reads whole groups meanwhile
+sees the old credit of a group or the new one. Only one process writes credit: stop the pipeline that does before.
 
 Usage:
   leyden recredit [flags]
@@ -45,6 +46,10 @@ export const recredit = command({
       const { rollouts, groups } = await storage.recredit({ ...configured, since, credit })
       io.stdout(`credited ${rollouts} rollouts in ${groups} groups\n`)
       return 0
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error
+      io.stderr(`Error: ${error.message}\n`)
+      return 1
     } finally {
       await storage.close()
     }

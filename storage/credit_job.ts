@@ -10,6 +10,7 @@ import type { CreditSpec, Rollout, Status, Transition } from '../data/rollout.ts
 import { routeKey } from '../data/routing.ts'
 import { openCreditRows, putAssigned, putCompared, updateCredit, type CreditRows, type Writer } from './credit_rows.ts'
 import { groupId } from './groups.ts'
+import type { Lease } from './lease.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
 import type { Credited } from './recredit.ts'
 import { putRolloutRow, ROLLOUT_COLUMNS } from './rollout_rows.ts'
@@ -32,6 +33,8 @@ export interface CreditJob {
 
 export interface CreditJobOptions extends Writer {
   readonly settleTimeout: number
+  /** That no other process writes credit. */
+  readonly lease: Lease
 }
 
 interface Member {
@@ -53,7 +56,7 @@ interface Member {
 const SWEEP_MS = 500
 const TOGETHER = 2_000
 
-export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): CreditJob {
+export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions): CreditJob {
   const { client, run, insert } = writer
   /** When each waiting group settles, ms since the epoch; 0: to be looked at now. */
   const waiting = new Map<string, number>()
@@ -69,6 +72,7 @@ export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): Credi
 
   // A row that its group's last credit left out: of a rollout that is new, or revised, or whose credit was not finished.
   async function resume(): Promise<void> {
+    await lease.hold()
     await run(() => dropStagingTables(client))
     const groups = await select<{ group_id: string }>(`
       SELECT DISTINCT group_id FROM (SELECT group_id, credit_version FROM transitions WHERE group_id != '') AS live
@@ -87,10 +91,11 @@ export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): Credi
         queued = false
         return creditDue()
       })
-      .catch(() => {}) // run() has told what is wrong; the groups go on waiting
+      .catch(() => {}) // what is wrong was told; the groups go on waiting
   }
 
   async function creditDue(): Promise<void> {
+    if (waiting.size > 0 && !closed) await lease.hold()
     const now = Date.now()
     const due = [...waiting].filter(([, at]) => at <= now).slice(0, TOGETHER)
     if (closed || due.length === 0) return
@@ -124,6 +129,7 @@ export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): Credi
   }
 
   async function creditAgain(rollouts: readonly Credited[], settled: boolean): Promise<void> {
+    await lease.hold()
     const changed = new Map(rollouts.map((one) => [routeKey(one.row.rollout_id, one.row.attempt_id), one]))
     const groups = await membersOf([...new Set(rollouts.map(({ row }) => row.group_id))].filter(Boolean), changed)
     const versions = await lastVersions([...groups.keys()])
@@ -212,6 +218,7 @@ export function creditJob({ settleTimeout, ...writer }: CreditJobOptions): Credi
     closed = true
     clearInterval(sweep)
     await working
+    await lease.release()
   }
 
   return { committed, resume, again, close }

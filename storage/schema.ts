@@ -48,6 +48,7 @@ export const migrations = ({ ttl }: SchemaOptions): readonly Migration[] => [
       policyVersions,
       trainingRows,
       trainingSteps,
+      leases,
     ],
   },
 ]
@@ -404,3 +405,16 @@ CREATE TABLE IF NOT EXISTS training_steps (
 ) ENGINE = ReplacingMergeTree(finished_at)
 ORDER BY (policy, step)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`
+
+// Who writes what only one process may. Every renewal is a row; those of the last day are kept.
+const leases = `
+CREATE TABLE IF NOT EXISTS leases (
+  name LowCardinality(String) DEFAULT '',
+  holder String DEFAULT '',
+  host String DEFAULT '',
+  pid UInt32 DEFAULT 0,
+  until DateTime64(3, 'UTC') DEFAULT 0,
+  renewed_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = MergeTree
+ORDER BY (name, holder, renewed_at)
+TTL toDateTime(renewed_at) + INTERVAL 1 DAY`
