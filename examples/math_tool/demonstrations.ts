@@ -2,6 +2,7 @@
 // that the calculator cannot read.
 
 import type { Demonstration, Message } from '../demonstration.ts'
+import { toolCall } from '../language.ts'
 import type { Random } from '../random.ts'
 import { calculate, problem, type Operator, type Step } from './tasks.ts'
 
@@ -18,10 +19,7 @@ export function demonstration(random: Random): Demonstration {
   for (const step of steps.slice(0, random.integer(0, steps.length))) {
     const expression = random.chance(0.5) ? written(value, step, random) : `${value} ${step.operator} ${step.by}`
     const result = evaluate(expression)
-    messages.push(
-      { role: 'assistant', content: toolCall(expression) },
-      { role: 'tool', content: result === null ? 'error' : String(result) },
-    )
+    messages.push({ role: 'assistant', content: call(expression) }, { role: 'tool', content: result === null ? 'error' : String(result) })
     if (result === null) break
     value = result
     done++
@@ -29,14 +27,13 @@ export function demonstration(random: Random): Demonstration {
 
   const next = steps[done]
   const last = steps.at(-1)
-  if (next === undefined) return { messages, reply: last && random.chance(0.15) ? toolCall(written(value, last, random)) : answer(value) }
+  if (next === undefined) return { messages, reply: last && random.chance(0.15) ? call(written(value, last, random)) : answer(value) }
   if (random.chance(done === 0 ? 0.5 : 0.4))
     return { messages, reply: answer(done === 0 ? Math.max(1, value + random.integer(-9, 30)) : value) }
-  return { messages, reply: toolCall(written(value, next, random)) }
+  return { messages, reply: call(written(value, next, random)) }
 }
 
-export const toolCall = (expression: string): string =>
-  `<tool_call> {"name": "calculate", "arguments": {"expression": "${expression}"}} </tool_call>`
+const call = (expression: string): string => toolCall('calculate', 'expression', expression)
 
 const answer = (value: number): string => `answer ${value}`
 

@@ -1,6 +1,7 @@
 // What the policy is asked, and how it writes a search.
 
 import type { Message } from '../demonstration.ts'
+import { toolCall } from '../language.ts'
 
 export const INSTRUCTIONS = 'search then answer'
 
@@ -9,6 +10,6 @@ export const asked = (question: string): Message[] => [
   { role: 'user', content: question },
 ]
 
-export const searchCall = (query: string): string => `<tool_call> {"name": "search", "arguments": {"query": "${query}"}} </tool_call>`
+export const searchCall = (query: string): string => toolCall('search', 'query', query)
 
 export const found = (documents: readonly string[]): Message => ({ role: 'tool', content: documents.join(' ; ') })
