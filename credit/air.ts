@@ -4,6 +4,8 @@
 
 import { globs } from '../data/glob.ts'
 import type { AirClass, Tool } from '../data/rollout.ts'
+import type { Value } from '../data/span.ts'
+import { sorted } from '../data/tool_values.ts'
 
 /** Holds when each of its lists that is not empty holds a match. */
 export interface Rule {
@@ -100,15 +102,18 @@ const statusIn = (errorType: string | undefined) => (errorType !== undefined && 
 
 /** What makes two calls of tools the same call: the name and the arguments, however they are spaced and ordered. */
 export function toolKey(tool: Pick<Tool, 'name' | 'arguments'>): string {
-  return `${tool.name ?? ''}(${canonical(tool.arguments ?? '')})`
+  let key = keys.get(tool)
+  if (key === undefined) keys.set(tool, (key = `${tool.name ?? ''}(${canonical(tool.arguments ?? '')})`))
+  return key
 }
+
+/** Credit and outline ask for the same ones. */
+const keys = new WeakMap<object, string>()
 
 function canonical(json: string): string {
   try {
-    return JSON.stringify(JSON.parse(json), (_key, value) => (isMap(value) ? Object.fromEntries(Object.entries(value).toSorted()) : value))
+    return JSON.stringify(sorted(JSON.parse(json) as Value))
   } catch {
     return json.trim()
   }
 }
-
-const isMap = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)

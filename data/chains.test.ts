@@ -44,3 +44,36 @@ test('a call without a completion cannot be extended', () => {
 test('the longest of several beginnings is extended', () => {
   expect(parents(first, second, first, third)).toEqual([-1, 0, -1, 1])
 })
+
+/** The same by definition: everything is told apart by all it holds. */
+function plainly(): ReturnType<typeof chains> {
+  const open = new Map<string, number>()
+  return ({ prompt, completion }, scope, step) => {
+    const beginnings = prompt.map((_, i) => JSON.stringify([scope, ...prompt.slice(0, i + 1)]))
+    const extended = beginnings.findLast((beginning) => open.has(beginning)) ?? ''
+    const parent = open.get(extended) ?? -1
+    open.delete(extended)
+    if (completion) open.set(JSON.stringify([scope, ...prompt, completion]), step)
+    return parent
+  }
+}
+
+test('random conversations make the chains that comparing everything makes', () => {
+  let seed = 7
+  const random = (below: number) => (seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0) % below
+  // Texts of one length that differ only in their middle, and more of them than are compared one by one.
+  const texts = Array.from({ length: 20 }, (_, i) => `${'x'.repeat(30)}${i + 10}${'y'.repeat(30)}`).concat('a', '', 'b')
+  const any = (role: Message['role']) => message(role, texts[random(texts.length)]!)
+  for (let run = 0; run < 50; run++) {
+    const [fast, slow] = [chains(), plainly()]
+    let said: Message[] = []
+    for (let step = 0; step < 20; step++) {
+      if (random(5) === 0) said = said.slice(0, random(said.length + 1))
+      said = [...said, any('user')]
+      const call = { prompt: said, completion: random(6) === 0 ? undefined : any('assistant') }
+      const scope = `agent ${random(2)}`
+      expect(fast(call, scope, step)).toBe(slow(call, scope, step))
+      if (call.completion) said = [...said, call.completion]
+    }
+  }
+})

@@ -1,7 +1,8 @@
 // Which call goes on where an earlier one left off. A conversation sends its whole history with every call; a call
 // that extends another needs only what is new.
 
-import type { Message } from './dialect.ts'
+import type { Message, Part } from './dialect.ts'
+import { textOfPart } from './messages.ts'
 import type { Call } from './rollout.ts'
 
 /**
@@ -11,13 +12,14 @@ import type { Call } from './rollout.ts'
  */
 export function chains(): (call: Pick<Call, 'prompt' | 'completion'>, scope: string, step: number) => number {
   // Equal messages get one number, and so do equal beginnings of conversations: an earlier beginning and a message.
-  const messages = numbering()
-  const beginnings = numbering()
+  const scopes = numbering<string>()
+  const messages = messageNumbers()
+  const beginnings = numbering<number>()
   const open = new Map<number, number>()
-  const extend = (beginning: number, message: Message) => beginnings(`${beginning} ${messages(JSON.stringify(message))}`)
+  const extend = (beginning: number, message: Message) => beginnings(beginning * MAX_MESSAGES + messages(message))
 
   return ({ prompt, completion }, scope, step) => {
-    let beginning = beginnings(scope)
+    let beginning = -1 - scopes(scope)
     let extended = -1
     for (const message of prompt) {
       beginning = extend(beginning, message)
@@ -30,11 +32,60 @@ export function chains(): (call: Pick<Call, 'prompt' | 'completion'>, scope: str
   }
 }
 
-function numbering(): (key: string) => number {
-  const numbers = new Map<string, number>()
+/** Distinct messages of one rollout; as many beginnings still make an exact integer with them. */
+const MAX_MESSAGES = 2 ** 26
+
+function numbering<Key>(): (key: Key) => number {
+  const numbers = new Map<Key, number>()
   return (key) => {
     const known = numbers.get(key)
     if (known === undefined) numbers.set(key, numbers.size)
     return known ?? numbers.size - 1
   }
+}
+
+/** As many messages that look alike are compared; more are told apart by all they hold, which costs the same for any number of them. */
+const COMPARED = 8
+const ENDS = 24
+
+/** Messages are long and mostly distinct: how they look tells most of them apart, and only those that look alike are compared whole. */
+function messageNumbers(): (message: Message) => number {
+  const alike = new Map<string, { message: Message; number: number }[]>()
+  const number = numbering<string>()
+  let count = 0
+  return (message) => {
+    const look = lookOf(message)
+    const known = alike.get(look)
+    if (!known) {
+      alike.set(look, [{ message, number: count }])
+      return count++
+    }
+    const same = known.find((other) => sameMessage(other.message, message))
+    if (same) return same.number
+    if (known.length === COMPARED) return MAX_MESSAGES / 2 + number(JSON.stringify(message))
+    known.push({ message, number: count })
+    return count++
+  }
+}
+
+function lookOf({ role, parts }: Message): string {
+  let look = `${role} ${parts.length}`
+  for (const part of parts) {
+    const text = textOfPart(part)
+    look += `\0${text.length} ${text.slice(0, ENDS)}\0${text.slice(-ENDS)}`
+  }
+  return look
+}
+
+function sameMessage(a: Message, b: Message): boolean {
+  return (
+    a.role === b.role && a.name === b.name && a.parts.length === b.parts.length && a.parts.every((part, i) => samePart(part, b.parts[i]!))
+  )
+}
+
+function samePart(a: Part, b: Part): boolean {
+  const [x, y] = [a, b] as Record<string, unknown>[]
+  for (const key in x) if (x[key] !== y![key]) return false
+  for (const key in y) if (x![key] !== y[key]) return false
+  return true
 }

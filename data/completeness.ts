@@ -2,7 +2,7 @@
 // flag; a call that would teach the policy from a prompt it never saw is unfit.
 
 import type { Flag, Message, Part } from './dialect.ts'
-import { textIn, toolCallsIn, toolResultsIn } from './messages.ts'
+import { textIn, textOfPart, toolCallsIn, toolResultsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
 import { isRedacted } from './values.ts'
 
@@ -54,9 +54,6 @@ function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
 
 /** A tool call in prose, as CrewAI and other ReAct prompts have it. */
 const REACT = /^\s*Action:\s*\S.*\n+\s*Action Input:/m
-
-const textOfPart = (part: Part): string =>
-  part.kind === 'tool_call' ? part.arguments : part.kind === 'media' ? (part.reference ?? 'media') : part.text
 
 const hasContent = ({ parts }: Message): boolean => parts.some((part) => textOfPart(part) !== '')
 

@@ -61,6 +61,10 @@ export function withSystem(instructions: Value | undefined, messages: readonly M
 export const textIn = (message: Message | undefined): string =>
   (message?.parts ?? []).map((part) => (part.kind === 'text' ? part.text : '')).join('')
 
+/** What a part says, as text. */
+export const textOfPart = (part: Part): string =>
+  part.kind === 'tool_call' ? part.arguments : part.kind === 'media' ? (part.reference ?? 'media') : part.text
+
 export type ToolCall = Extract<Part, { kind: 'tool_call' }>
 export type ToolResult = Extract<Part, { kind: 'tool_result' }>
 

@@ -27,14 +27,19 @@ export interface Selection {
   readonly reward_options: RewardOptions
 }
 
-/** Every call becomes one transition or one reject. The first policy that takes a call has it. */
-export function selectPolicyCalls(rollout: Rollout, policies: readonly Policy[], reward_options: RewardOptions = AS_GIVEN): Selection {
+/** Finds the policy that a call belongs to, '' for none: the first that takes it. */
+export function policyFinder(policies: readonly Policy[]): (call: Call) => string {
   const takers = policies.map((policy) => ({ name: policy.name, takes: taker(policy) }))
+  return (call) => takers.find(({ takes }) => takes(call))?.name ?? ''
+}
+
+/** Every call becomes one transition or one reject. */
+export function selectPolicyCalls(rollout: Rollout, policyOf: (call: Call) => string, reward_options: RewardOptions = AS_GIVEN): Selection {
   const taken: Call[] = []
   const picked: { call: Call; policy: string }[] = []
   const rejects: Reject[] = []
   for (const call of rollout.calls) {
-    const policy = takers.find(({ takes }) => takes(call))?.name ?? ''
+    const policy = policyOf(call)
     if (policy !== '' && !call.judged) taken.push(call)
     const problem = call.judged ? JUDGED : policy === '' ? noPolicy(call) : unfit(call)
     if (problem) rejects.push({ span_id: call.span_id, policy, ...problem })
@@ -100,13 +105,18 @@ function taker(policy: Policy): (call: Call) => boolean {
   const models = globs(policy.models)
   const agents = globs(policy.agents)
   const endpoints = globs(policy.endpoints)
-  return (call) =>
-    policy.operations.includes(call.operation) && namesOf(call).some(models) && agents(call.agent ?? '') && endpoints(call.endpoint ?? '')
+  return ({ operation, model, request_model = '', agent = '', endpoint = '' }) =>
+    policy.operations.includes(operation) && (named(model, models) || named(request_model, models)) && agents(agent) && endpoints(endpoint)
 }
 
-/** Every name of the model, with and without the providers that stand before it: `openrouter/qwen/qwen3`, `qwen/qwen3`, `qwen3`. */
-function namesOf({ model, request_model = '' }: Call): string[] {
-  return [model, request_model].flatMap((name) => name.split('/').map((_, i, parts) => parts.slice(i).join('/')))
+/** By any of its names, with and without the providers that stand before it: `openrouter/qwen/qwen3`, `qwen/qwen3`, `qwen3`. */
+function named(model: string, matches: (name: string) => boolean): boolean {
+  for (let name = model; ;) {
+    if (matches(name)) return true
+    const slash = name.indexOf('/')
+    if (slash === -1) return false
+    name = name.slice(slash + 1)
+  }
 }
 
 /** What each transition was given on the way. A reward of a call that cannot be trained goes to the one that led to it. */

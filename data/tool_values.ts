@@ -60,7 +60,8 @@ function keyOf(text: string, key: (value: Value) => string): string {
   }
 }
 
-function sorted(value: Value): Value {
+/** The same value with the keys of every record in order. */
+export function sorted(value: Value): Value {
   if (Array.isArray(value)) return value.map((item: Value) => sorted(item))
   const record = recordOf(value)
   if (!record) return typeof value === 'bigint' ? String(value) : value

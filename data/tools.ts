@@ -67,7 +67,7 @@ function match(requests: readonly Request[], tools: readonly Tool[], agentOf: Ag
   for (const exact of [argumentsKey, valuesKey, () => '']) {
     for (const scope of [agent, anyone]) {
       const left = tools.filter((tool) => !owners.has(tool) && !known(tool))
-      if (left.length === 0) return owners
+      if (left.length === 0 || requests.every(({ tool }) => tool)) return owners
       const requestKey = ({ call, part }: Request) => `${scope(call)}${part.name}\0${exact(part.arguments)}`
       const toolKey = (tool: Tool) => `${scope(tool)}${tool.name}\0${exact(tool.arguments ?? '')}`
       for (const [tool, request] of pair(requests, left, requestKey, toolKey)) take(tool, request)

@@ -1,6 +1,6 @@
 // Picks the calls that are trained. What each call was read as, and why it is none, is also what `leyden explain` prints.
 
-import { selectPolicyCalls } from '../data/policy_calls.ts'
+import { policyFinder, selectPolicyCalls } from '../data/policy_calls.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { processor } from '../pipeline/component.ts'
 import { group, list, map, number, oneOf, text } from '../pipeline/schema.ts'
@@ -47,9 +47,10 @@ export default processor({
     ),
   },
   create({ policies, rewards }, { count }) {
+    const policyOf = policyFinder(policies)
     return {
       process(rollout: Rollout): Rollout {
-        const selected = selectPolicyCalls(rollout, policies, rewards)
+        const selected = selectPolicyCalls(rollout, policyOf, rewards)
         for (const { reason } of selected.rejects) count('leyden_rejected_calls', 1, { reason })
         return { ...rollout, ...selected }
       },

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { assemble } from '../data/assemble.ts'
 import { fromJson, toJson } from '../data/otlp_json.ts'
-import { selectPolicyCalls } from '../data/policy_calls.ts'
+import { policyFinder, selectPolicyCalls } from '../data/policy_calls.ts'
 import { readItem, scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
@@ -156,7 +156,7 @@ test('a call in whose prompt something was hidden is flagged, and token ids that
   const rollout = assemble(items, dialects, { key: 'r\0', closed_by: 'end', revision: 1, covered_until: 0 })
   expect(rollout.calls.map(({ flags }) => flags.includes('redacted'))).toEqual([true, false])
   const policy = { name: 'default', models: [], agents: [], endpoints: [], operations: ['chat'] }
-  expect(selectPolicyCalls(rollout, [policy]).rejects.map(({ reason }) => reason)).toEqual(['redacted'])
+  expect(selectPolicyCalls(rollout, policyFinder([policy])).rejects.map(({ reason }) => reason)).toEqual(['redacted'])
 })
 
 test.each(['gen_ai.input.messages', 'gen_ai.output.messages'])('hidden whole, %s flags its call too', (key) => {
