@@ -8,7 +8,7 @@ import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { statusRule } from '../credit/statuses.ts'
 import type { CreditSpec, Rollout, Status, Transition } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
-import { openCreditRows, putAssigned, putCompared, updateCredit, type CreditRows, type Writer } from './credit_rows.ts'
+import { openCreditRows, putAssigned, putCompared, writeCredit, type CreditRows, type Writer } from './credit_rows.ts'
 import { groupId } from './groups.ts'
 import type { Lease } from './lease.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
@@ -196,9 +196,12 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       putCredit(credits, group, version, spec, result, now)
     }
     for (const { row, transitions } of others) for (const t of transitions) putAssigned(steps, row, t, t.advantage, null)
-    await updateCredit(writer, steps)
+    const revisions = await writeCredit(writer, steps)
     const rollouts = openRows()
-    for (const { row } of rewritten) putRolloutRow(rollouts, row, now)
+    for (const { row } of rewritten) {
+      const revision = revisions.get(routeKey(row.rollout_id, row.attempt_id)) ?? row.revision
+      putRolloutRow(rollouts, { ...row, revision }, now)
+    }
     if (rollouts.count > 0) await insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
     if (credits.count > 0) await insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
   }

@@ -10,6 +10,7 @@ import { bookkeeping, versionOf } from './bookkeeping.ts'
 import { connect, type ConnectionOptions } from './connection.ts'
 import { coveredByOld } from './expired.ts'
 import { creditJob } from './credit_job.ts'
+import { updateProbe, type Writer } from './credit_rows.ts'
 import { spanInserter } from './insert_spans.ts'
 import { applySchema } from './migrate.ts'
 import { lease } from './lease.ts'
@@ -112,7 +113,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, uncovered, storedRewards } = bookkeeping(client)
-  const writer = { client, run, insert }
+  const writer = { client, run, insert, nextRevisions, canUpdate: updateProbe(client) }
   const creditLease = lease({ client, run, report, name: 'credit' })
   const credit = creditJob({ ...writer, settleTimeout: settle_timeout, lease: creditLease })
   const lateCredit = { ...writer, storedRewards, again: credit.again }
@@ -132,7 +133,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   /** Numbers that were given out, also when it is not known what became of them. */
   const used = new Map<string, number>()
 
-  function use(rollouts: readonly Rollout[]): void {
+  function use(rollouts: readonly Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision'>[]): void {
     for (const rollout of rollouts) used.set(keyOf(rollout), Math.max(rollout.revision, used.get(keyOf(rollout)) ?? 0))
     for (const key of used.keys()) {
       if (used.size <= MAX_USED) break
@@ -148,6 +149,13 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
       if (here !== undefined) last.set(key, Math.max(here, last.get(key) ?? 0))
     }
     return last
+  }
+
+  async function nextRevisions(rollouts: Parameters<Writer['nextRevisions']>[0]): Promise<Map<string, number>> {
+    const last = await lastUsedRevisions(rollouts)
+    const next = rollouts.map((rollout) => ({ ...rollout, revision: (last.get(keyOf(rollout)) ?? 0) + 1 }))
+    use(next)
+    return new Map(next.map((rollout) => [keyOf(rollout), rollout.revision]))
   }
 
   /** Inserts what `put` writes, in blocks of whole rollouts. The same revisions are the same blocks, however often they are sent. */
@@ -255,4 +263,4 @@ function tokenOf(rollouts: readonly Rollout[]): string {
   return hash.digest('hex')
 }
 
-const keyOf = ({ rollout_id, attempt_id }: Rollout): string => routeKey(rollout_id, attempt_id)
+const keyOf = ({ rollout_id, attempt_id }: Pick<Rollout, 'rollout_id' | 'attempt_id'>): string => routeKey(rollout_id, attempt_id)
