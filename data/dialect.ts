@@ -54,6 +54,7 @@ export interface Tokens {
   readonly prompt: readonly number[]
   readonly response: readonly number[]
   readonly logprobs: readonly number[]
+  /** engine: drawn by Leyden's own decoder, and logprobs are of the distribution that was drawn from; what others mean by theirs is not known. */
   readonly source: 'engine' | 'attribute' | 'raw_body'
 }
 

@@ -33,7 +33,7 @@ export function callOf(attributes: Attributes, { operation, prompt, completion, 
   }
 }
 
-/** agent-lightning's patch of AgentOps, and Leyden's own endpoint. */
+/** agent-lightning's patch of AgentOps, and Leyden's own endpoint, which says where its own decoder drew them. */
 const tokenAttributes = (attributes: Attributes): Tokens | undefined =>
   attributes.prompt_token_ids === undefined && attributes.response_token_ids === undefined && attributes['logprobs.content'] === undefined
     ? undefined
@@ -41,7 +41,7 @@ const tokenAttributes = (attributes: Attributes): Tokens | undefined =>
         numbersOf(attributes.prompt_token_ids),
         numbersOf(attributes.response_token_ids),
         readLogprobs(decode(attributes['logprobs.content']).value),
-        'attribute',
+        attributes['leyden.token_source'] === 'engine' ? 'engine' : 'attribute',
       )
 
 export type Content = Pick<CallReading, 'prompt' | 'completion' | 'finish' | 'tools'> & { readonly flags: readonly Flag[] }

@@ -118,11 +118,12 @@ function answersIn(response: Json): Message[] {
 
 function tokenAttributes(tokens: Tokens | undefined): Record<string, Attribute> {
   if (!tokens) return {}
-  const { prompt, response, logprobs } = tokens
+  const { prompt, response, logprobs, source } = tokens
   return {
     prompt_token_ids: prompt.length > 0 ? JSON.stringify(prompt) : undefined,
     response_token_ids: response.length > 0 ? JSON.stringify(response) : undefined,
     'logprobs.content': logprobs.length > 0 ? JSON.stringify(logprobs) : undefined,
+    'leyden.token_source': source === 'engine' ? source : undefined,
   }
 }
 
