@@ -12,6 +12,8 @@ import { createHttpServer } from '../pipeline/http_server.ts'
 import { checkEndpoint, close, listen, parseEndpoint } from '../pipeline/listen.ts'
 import { duration, group, map, number, text } from '../pipeline/schema.ts'
 import { checkTls, loadTls, tls } from '../pipeline/tls.ts'
+import { policiesOf } from '../storage/policies.ts'
+import type { Storage } from '../storage/storage.ts'
 
 const MIB = 1024 * 1024
 
@@ -26,6 +28,7 @@ export default receiver({
     models: map(group(modelFields, 'What answers for a model.'), 'Models by the name that clients ask for.', {
       example: { qwen: { engine: 'upstream', url: 'http://localhost:8000/v1' } },
     }),
+    storage: text('The clickhouse_storage extension that knows the versions of policies.', { default: 'clickhouse_storage' }),
     max_request_body_size: number('Largest body, in bytes, after decompression.', { default: 16 * MIB, min: 1, integer: true }),
     admission,
     limits: group(
@@ -56,7 +59,7 @@ export default receiver({
       const address = parseEndpoint(options.endpoint)!
       const secured = options.tls && (await loadTls(options.tls, context))
       if (secured) running.push(secured.stop)
-      const models = openModels(options.models, context)
+      const models = openModels(options.models, () => policiesOf(context.extension<Storage>(options.storage).client), context)
       running.push(async () => {
         await Promise.all([...models.values()].map(({ engine }) => engine.close?.()))
       })

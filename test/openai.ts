@@ -27,10 +27,18 @@ export interface TestEndpoint {
   stop(): Promise<void>
 }
 
+interface Around {
+  readonly extensions?: object
+  /** What stands behind it; unless told, it keeps everything. */
+  readonly take?: (batches: readonly SpanBatch[]) => Promise<void>
+  /** Whether it outlives the test. */
+  readonly keep?: boolean
+}
+
 /** @param options of the receiver, as a user writes them */
 export async function startEndpoint(
   options: Record<string, unknown>,
-  { extensions = {}, take }: { extensions?: object; take?: (batches: readonly SpanBatch[]) => Promise<void> } = {},
+  { extensions = {}, take, keep = false }: Around = {},
 ): Promise<TestEndpoint> {
   const context = testContext({ id: 'openai', kind: 'receiver', extensions })
   const receiver = configure(openai, { endpoint: 'localhost:0', ...options }, context)
@@ -38,7 +46,7 @@ export async function startEndpoint(
   await receiver.start({ traces: take ?? (async (items) => void batches.push(...items.map(detached))) })
   let stopped: Promise<void> | undefined
   const stop = () => (stopped ??= receiver.shutdown!())
-  onTestFinished(stop)
+  if (!keep) onTestFinished(stop)
   const url = `http://${String(context.lines.find(({ text }) => text === 'info Starting HTTP server')!.fields!.endpoint)}`
 
   async function spans(count: number): Promise<Span[]> {

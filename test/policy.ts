@@ -1,7 +1,23 @@
-// Folders of tiny policies for tests: a word-level tokenizer made of a list of words.
+// Small policies for tests: random weights, whose words make no sense and are always the same; a tokenizer made of a list of words.
 
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { cp, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+import { initCheckpoint } from '../policy/checkpoint.ts'
+
+const TOKENIZER = fileURLToPath(new URL('fixtures/policy/tokenizer/', import.meta.url))
+/** `<|im_end|>` */
+const END = 2
+
+export async function makePolicy(folder: string, { seed = 1, context = 512 } = {}): Promise<string> {
+  await mkdir(folder, { recursive: true })
+  for (const file of ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja']) await cp(join(TOKENIZER, file), join(folder, file))
+  const model = { vocab_size: 420, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 4 }
+  initCheckpoint(folder, { ...model, max_position_embeddings: context, eos_token_id: END }, seed)
+  return folder
+}
 
 /** Ids are places in [unk, eos, ...words]. Text is split at spaces and punctuation, as the pre-tokenizer `Whitespace` does. */
 export function wordLevelFolder(folder: string, words: readonly string[], config: object = {}, unk_token: string | null = '<unk>'): string {

@@ -2,7 +2,10 @@
 
 import type { Context } from '../../pipeline/component.ts'
 import { duration, flag, group, list, number, oneOf, secret, text, type Config } from '../../pipeline/schema.ts'
+import { toolParsers } from '../../policy/tool_parsers/index.ts'
+import type { Policies } from '../../storage/policies.ts'
 import type { Model } from '../models.ts'
+import { builtinEngine } from './builtin.ts'
 import { scriptedEngine } from './scripted.ts'
 import { upstreamEngine } from './upstream.ts'
 
@@ -11,6 +14,24 @@ export const modelFields = {
     ['builtin', 'upstream', 'scripted'],
     "What answers: `builtin`, Leyden's own decoder; `upstream`, another server of OpenAI's API; `scripted`, the `answers` below.",
   ),
+  policy: text(
+    'builtin: the policy whose live version answers, taken within a second of its publication; null: the model in `base` and no other.',
+    { default: null },
+  ),
+  base: text('builtin: Hugging Face folder of the model as it was before training; null: where the policy says it is.', { default: null }),
+  tool_parser: oneOf(Object.keys(toolParsers), 'builtin: how the model writes tool calls.', { default: 'hermes' }),
+  kernels: oneOf(
+    ['auto', 'blas', 'decomp'],
+    'builtin: what multiplies matrices: OpenBLAS, or what comes along. `auto` is OpenBLAS where it is installed.',
+    { default: 'auto' },
+  ),
+  max_running: number('builtin: answers that are drawn at the same time; more wait.', { default: 32, min: 1, integer: true }),
+  cache_mib: number('builtin: MiB for what was read of prompts.', { default: 256, min: 1 }),
+  loaded_versions: number('builtin: versions that are held beside the live one, for requests that pin them as `name@7`.', {
+    default: 2,
+    min: 1,
+    integer: true,
+  }),
   url: text('upstream: base URL of the server, with the version of its API, e.g. http://localhost:8000/v1.', { default: null }),
   api_key: secret('upstream: key of the server. The key of a client is never passed on, unless `forward_headers` says so.', {
     default: null,
@@ -60,7 +81,9 @@ export function engineProblems(models: Readonly<Record<string, ModelOptions>>): 
   )
 }
 
-function problemsOf({ engine, url, answers }: ModelOptions): { path: string[]; message: string }[] {
+function problemsOf({ engine, url, answers, policy, base }: ModelOptions): { path: string[]; message: string }[] {
+  if (engine === 'builtin' && policy === null && base === null)
+    return [{ path: [], message: 'needs "policy", or "base": the folder of a model' }]
   if (engine === 'upstream') {
     if (url === null) return [{ path: [], message: 'needs "url": an upstream is somewhere' }]
     return isHttpUrl(url) ? [] : [{ path: ['url'], message: `must be a URL, e.g. http://localhost:8000/v1 (got ${JSON.stringify(url)})` }]
@@ -86,14 +109,27 @@ function regexProblem(source: string): string | null {
   }
 }
 
-export function openModels(models: Readonly<Record<string, ModelOptions>>, { count }: Context): ReadonlyMap<string, Model> {
+const MIB = 1024 * 1024
+
+/** @param policies asked for when an engine starts */
+export function openModels(
+  models: Readonly<Record<string, ModelOptions>>,
+  policies: () => Policies,
+  context: Context,
+): ReadonlyMap<string, Model> {
   return new Map(Object.entries(models).map(([name, options]) => [name, openModel(name, options)]))
 
   function openModel(name: string, options: ModelOptions): Model {
     const { engine, answers, word_interval, url, model, forward_headers } = options
     if (engine === 'scripted') return { engine: scriptedEngine({ model: name, answers, word_interval }), versioned: false }
+    if (engine === 'builtin') {
+      const { max_running, cache_mib, kernels } = options
+      const decoder = { max_running, cache_bytes: cache_mib * MIB, kernels }
+      const tool_parser = toolParsers[options.tool_parser]!
+      return { engine: builtinEngine({ ...options, name, tool_parser, decoder }, policies, context), versioned: true }
+    }
     const headers = forward_headers.map((header) => header.toLowerCase())
-    const retried = () => count('leyden_endpoint_upstream_retries', 1, { model: name })
+    const retried = () => context.count('leyden_endpoint_upstream_retries', 1, { model: name })
     return {
       engine: upstreamEngine({ ...options, url: url!, model: model ?? name, forward_headers: headers }, retried),
       versioned: false,

@@ -1,0 +1,168 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+import { openTokenizer } from '../../policy/tokenizer.ts'
+import { policiesOf, type Policies } from '../../storage/policies.ts'
+import { startEndpoint, type TestEndpoint } from '../../test/openai.ts'
+import { makePolicy } from '../../test/policy.ts'
+import { testStorage, type TestStorage } from '../../test/storage.ts'
+
+let storage: TestStorage
+let policies: Policies
+let folder: string
+let base: string
+beforeAll(async () => {
+  storage = await testStorage()
+  policies = policiesOf(storage.client)
+  folder = await mkdtemp(join(tmpdir(), 'leyden-'))
+  base = await makePolicy(join(folder, 'base'))
+})
+afterAll(async () => {
+  await storage.close()
+  await rm(folder, { recursive: true })
+})
+
+const messages = [{ role: 'user' as const, content: 'What is 2 + 2?' }]
+const engine = { engine: 'builtin', kernels: 'decomp' }
+
+/** Starts an endpoint with these models, and waits until it is ready. */
+async function start(models: Record<string, object>): Promise<TestEndpoint> {
+  const endpoint = await startEndpoint({ models }, { extensions: { clickhouse_storage: storage } })
+  await until(async () => (await fetch(`${endpoint.url}/health/ready`)).ok)
+  return endpoint
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 10_000; !(await holds()); await new Promise((resolve) => setTimeout(resolve, 20)))
+    if (Date.now() > end) throw new Error('it never came to be')
+}
+
+const ask = ({ client }: TestEndpoint, more: object = {}) =>
+  client.chat.completions.create({ model: 'mine', messages, max_tokens: 12, seed: 7, ...more }) as Promise<OpenAI.ChatCompletion>
+
+const publish = (policy: string, version: number, path: string) =>
+  policies.publish({ policy, version, base, path, parent: version - 1, status: 'live', trained_on: {}, metrics: {} })
+
+describe('a model that is not trained', () => {
+  let endpoint: TestEndpoint
+  beforeAll(async () => {
+    endpoint = await startEndpoint({ models: { mine: { ...engine, base } } }, { keep: true })
+  })
+  afterAll(() => endpoint.stop())
+
+  test('answers in tokens that are recorded as they were drawn, with what was in force', async () => {
+    const answer = await ask(endpoint, { logprobs: true, top_logprobs: 2, return_token_ids: true, temperature: 0.7 })
+    const { ids } = (await openTokenizer(base)).chat(messages, { add_generation_prompt: true })
+    expect(answer).toMatchObject({
+      prompt_token_ids: ids,
+      system_fingerprint: 'mine@0',
+      usage: { prompt_tokens: ids.length, completion_tokens: 12 },
+    })
+    const { token_ids, logprobs, finish_reason } = answer.choices[0] as OpenAI.ChatCompletion.Choice & { token_ids: number[] }
+    expect(finish_reason).toBe('length')
+    expect(logprobs!.content!.map(({ top_logprobs }) => top_logprobs.length)).toEqual(Array(12).fill(2))
+    expect(await endpoint.calls(1)).toMatchObject([
+      {
+        tokens: { prompt: ids, response: token_ids, logprobs: logprobs!.content!.map(({ logprob }) => logprob), source: 'engine' },
+        params: { temperature: 0.7, top_p: 1, max_tokens: 12, seed: 7 },
+        ...{ policy_version: 0, finish: 'length' },
+      },
+    ])
+  })
+
+  test('draws the same again with the same seed, streamed or not, and something else with another', async () => {
+    const [one, again, other] = await Promise.all([ask(endpoint), ask(endpoint), ask(endpoint, { seed: 8 })])
+    const textOf = ({ choices }: OpenAI.ChatCompletion) => choices[0]!.message.content
+    expect(textOf(again)).toBe(textOf(one))
+    expect(textOf(other)).not.toBe(textOf(one))
+    let streamed = ''
+    const chunks: string[] = []
+    for await (const { choices } of await endpoint.client.chat.completions.create({
+      model: 'mine',
+      messages,
+      max_tokens: 12,
+      seed: 7,
+      stream: true,
+    }))
+      if (choices[0]!.delta.content) chunks.push(choices[0]!.delta.content)
+    streamed = chunks.join('')
+    expect(streamed).toBe(textOf(one))
+    expect(chunks.length).toBeGreaterThan(3)
+  })
+
+  test('gives several answers, each of its own', async () => {
+    const { choices } = await ask(endpoint, { n: 3 })
+    expect(new Set(choices.map(({ message }) => message.content)).size).toBe(3)
+    expect(choices[0]!.message.content).toBe((await ask(endpoint)).choices[0]!.message.content)
+  })
+
+  test.each([
+    ['a prompt that is too long', { messages: [{ role: 'user', content: 'long '.repeat(2_000) }] }, 400, 'context_length_exceeded'],
+    ['a format', { response_format: { type: 'json_object' } }, 400, 'unsupported_parameter'],
+    [
+      'a tool that it must call',
+      { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' },
+      400,
+      'unsupported_parameter',
+    ],
+    ['a version that there is not', { model: 'mine@3' }, 404, 'model_not_found'],
+    ['an image', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, 400, 'unsupported_content'],
+  ])('refuses %s', async (_what, more, status, code) => {
+    await expect(ask(endpoint, more)).rejects.toMatchObject({ status, code })
+  })
+
+  test('refuses token ids that it does not have, and takes those it has', async () => {
+    const complete = (prompt: number[]) => endpoint.client.completions.create({ model: 'mine', prompt, max_tokens: 3 })
+    await expect(complete([9_999])).rejects.toMatchObject({ status: 400, param: 'prompt' })
+    expect((await complete([5, 6, 7])).usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 3 })
+  })
+
+  test('stops drawing when its client hangs up', async () => {
+    const stream = await endpoint.client.chat.completions.create({ model: 'mine', messages, stream: true, max_tokens: 400 })
+    for await (const _ of stream) break
+    await until(async () => endpoint.context.gauges.leyden_endpoint_answers_running!() === 0)
+    const spans = await endpoint.spans(1)
+    expect(spans.at(-1)!.attributes).toMatchObject({ 'error.type': 'client_closed_request' })
+  })
+})
+
+describe('a policy under training', () => {
+  test('answers as its base until there is a version, then takes each as it is published, without a failed request', async () => {
+    const endpoint = await start({ mine: { ...engine, policy: 'swapped', base } })
+    const seen: (number | null)[] = []
+    let going = true
+    const agents = Array.from({ length: 4 }, async () => {
+      while (going) seen.push(Number((await ask(endpoint, { seed: seen.length })).system_fingerprint!.split('@')[1]))
+    })
+    for (const version of [1, 2]) {
+      await until(async () => seen.at(-1) === version - 1)
+      await publish('swapped', version, await makePolicy(join(folder, `swapped${version}`), { seed: 1 + version }))
+    }
+    await until(async () => seen.at(-1) === 2)
+    going = false
+    await Promise.all(agents)
+    expect([...new Set(seen)].sort()).toEqual([0, 1, 2])
+    const calls = await endpoint.calls(seen.length)
+    expect(calls.map(({ policy_version }) => policy_version).sort()).toEqual(seen.sort())
+    const [old, live] = [await ask(endpoint, { model: 'mine@1' }), await ask(endpoint)]
+    expect([old.system_fingerprint, live.system_fingerprint, old.model]).toEqual(['mine@1', 'mine@2', 'mine'])
+    expect(old.choices[0]!.message.content).not.toBe(live.choices[0]!.message.content)
+  })
+
+  test('goes on with the one before when a version cannot be loaded, and says so', async () => {
+    const endpoint = await start({ mine: { ...engine, policy: 'broken', base } })
+    await publish('broken', 1, await makePolicy(join(folder, 'broken1'), { seed: 5 }))
+    await until(async () => (await ask(endpoint)).system_fingerprint === 'mine@1')
+    await publish('broken', 2, join(folder, 'nowhere'))
+    await until(async () => endpoint.context.counts.leyden_policy_versions_rejected === 1)
+    expect((await ask(endpoint)).system_fingerprint).toBe('mine@1')
+    await until(async () => (await policies.live('broken'))?.version === 1)
+    expect(endpoint.context.lines.find(({ text }) => text.startsWith('error'))!.fields).toMatchObject({ policy: 'broken', version: 2 })
+    await publish('broken', 3, await makePolicy(join(folder, 'broken3'), { seed: 6 }))
+    await until(async () => (await ask(endpoint)).system_fingerprint === 'mine@3')
+  })
+})
