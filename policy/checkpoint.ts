@@ -7,6 +7,7 @@ import { readJson } from './hugging_face.ts'
 import { mergeAdapter, readAdapterConfig } from './lora.ts'
 import { type ModelConfig, parseModelConfig, readModelConfig, tensorShapes } from './model_config.ts'
 import { readSafetensors, type Weight, writeSafetensors } from './safetensors.ts'
+import { uniforms } from './sampling.ts'
 
 export interface Checkpoint {
   readonly config: ModelConfig
@@ -113,14 +114,8 @@ export function initCheckpoint(folder: string, model: NewModel, seed: number): v
   writeSafetensors(join(folder, 'model.safetensors'), weights)
 }
 
-/** A seeded stream of standard normal numbers (mulberry32, Box-Muller). */
-export function normalNumbers(seed: number): () => number {
-  let state = seed >>> 0
-  const uniform = () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let x = Math.imul(state ^ (state >>> 15), state | 1)
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61)
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32
-  }
+/** Box-Muller. */
+function normalNumbers(seed: number): () => number {
+  const uniform = uniforms(seed)
   return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform())
 }

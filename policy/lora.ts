@@ -4,7 +4,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { readJson } from './hugging_face.ts'
+import { type ModelConfig, tensorShapes } from './model_config.ts'
 import { type Weight, writeSafetensors } from './safetensors.ts'
+import { uniforms } from './sampling.ts'
 
 export interface AdapterConfig {
   /** As written: a path, perhaps relative to the adapter's folder. */
@@ -69,6 +71,29 @@ export function pairAdapters(
     if (!shape) throw new Error(`${file}: tensor ${name} belongs to no matrix of the base`)
     const [out, into] = shape as [number, number]
     pairs.set(`${module}.weight`, { a: get(module, 'A', [rank, into]), b: get(module, 'B', [out, rank]) })
+  }
+  return pairs
+}
+
+/** New adapters, as PEFT begins them: A uniform within ±1/√in, B zero, so that nothing changes yet. Throws for a target that the model does not have. */
+export function initAdapters(
+  config: ModelConfig,
+  { rank, targets }: Pick<AdapterConfig, 'rank' | 'targets'>,
+  seed: number,
+): Map<string, { readonly a: Weight; readonly b: Weight }> {
+  const uniform = uniforms(seed)
+  const pairs = new Map<string, { a: Weight; b: Weight }>()
+  const found = new Set<string>()
+  for (const [name, [out, into]] of tensorShapes(config)) {
+    const target = /(\w+_proj)\.weight$/.exec(name)?.[1]
+    if (!target || !targets.includes(target)) continue
+    found.add(target)
+    const a = Float32Array.from({ length: rank * into! }, () => (2 * uniform() - 1) / Math.sqrt(into!))
+    pairs.set(name, { a: { shape: [rank, into!], data: a }, b: { shape: [out!, rank], data: new Float32Array(out! * rank) } })
+  }
+  const unknown = targets.find((target) => !found.has(target))
+  if (unknown !== undefined || targets.length === 0) {
+    throw new Error(`lora: targets: must be of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj (got ${unknown ?? 'none'})`)
   }
   return pairs
 }

@@ -19,6 +19,8 @@ export type Adapters = ReadonlyMap<string, { readonly a: Weight; readonly b: Wei
 export interface ModelOptions {
   /** The weights never change: they may be packed once for fast products. Replace the model to replace them. */
   readonly frozen?: boolean
+  /** By name: which parameters are variables, to be trained. None where left out. */
+  readonly trainable?: (name: string) => boolean
   /** Kept apart from the weights, as x·W + scale · (x·a)·b; by the name of the adapted matrix. */
   readonly adapters?: Adapters
   readonly adapterScale?: number
@@ -49,8 +51,10 @@ export interface Model {
 }
 
 export interface Parameter {
+  /** A variable where it is trainable. */
   readonly tensor: TF.Tensor
   readonly transposed: boolean
+  readonly trainable: boolean
 }
 
 /** What cannot be seen: far below any score, far above minus infinity, which would make NaN of a row that sees nothing. */
@@ -58,12 +62,15 @@ export const UNSEEN = -1e9
 
 /** Puts weights on the device. `weights` are those of readCheckpoint; they are copied. */
 export function buildModel(tf: typeof TF, config: ModelConfig, weights: ReadonlyMap<string, Weight>, options: ModelOptions = {}): Model {
-  const { frozen = false, adapters = new Map() as Adapters, adapterScale = 1 } = options
+  const { frozen = false, trainable = () => false, adapters = new Map() as Adapters, adapterScale = 1 } = options
   const parameters = new Map<string, Parameter>()
   const put = (name: string, { shape, data }: Weight, transposed: boolean): TF.Tensor => {
-    const tensor = tf.keep(transposed ? tf.tensor(transpose(data, shape), [shape[1]!, shape[0]!]) : tf.tensor(data, [...shape]))
+    const tensor = tf.tidy(() => {
+      const values = transposed ? tf.tensor(transpose(data, shape), [shape[1]!, shape[0]!]) : tf.tensor(data, [...shape])
+      return trainable(name) ? tf.variable(values) : tf.keep(values)
+    })
     if (frozen && transposed) markConstant(tensor)
-    parameters.set(name, { tensor, transposed })
+    parameters.set(name, { tensor, transposed, trainable: trainable(name) })
     return tensor
   }
   const load = (name: string) => put(name, weights.get(name)!, name.endsWith('proj.weight'))
