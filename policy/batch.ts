@@ -73,6 +73,7 @@ export function openBatch({ max_running, tokens_per_step }: BatchOptions): Batch
     for (const version of released) {
       const used = [...running.values()].some((answer) => answer.version === version)
       if (used || [...waiting.values()].some((request) => request.version === version)) continue
+      models.get(version)?.forward.close()
       models.delete(version)
       released.delete(version)
     }

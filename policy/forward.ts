@@ -5,7 +5,7 @@
 import type { Checkpoint } from './checkpoint.ts'
 import { BLOCK, BLOCK_BITS } from './kv_cache.ts'
 import type { ModelConfig } from './model_config.ts'
-import { LEAST_ROWS, type Product, type Products } from './products.ts'
+import type { Product, Products } from './products.ts'
 
 /** A token to read: R of them in a pass. */
 export interface ForwardRow {
@@ -20,6 +20,8 @@ export interface Forward {
   readonly config: ModelConfig
   /** Reads the rows (at most `maxRows`) and gives the logits [vocabulary] of those in `wanted`, as views that the next call overwrites. */
   read(rows: readonly ForwardRow[], wanted: readonly number[]): Float32Array[]
+  /** Gives its matrices' memory back. */
+  close(): void
 }
 
 interface Layer {
@@ -37,7 +39,7 @@ interface Layer {
 }
 
 interface Linear {
-  readonly multiply: Product
+  readonly product: Product
   readonly bias: Float32Array | undefined
 }
 
@@ -45,7 +47,7 @@ interface Linear {
 export const bytesPerBlock = ({ layers, kvHeads, headWidth }: ModelConfig): number => 2 * layers * kvHeads * headWidth * BLOCK * 4
 
 export function openForward({ config, weights }: Checkpoint, products: Products, blocks: number, maxRows: number): Forward {
-  const room = Math.max(maxRows, LEAST_ROWS)
+  const room = Math.max(maxRows, 2)
   const { hidden, heads, kvHeads, headWidth, feedForward, vocabulary, normEpsilon, frequencies } = config
   const queryWidth = heads * headWidth
   const kvWidth = kvHeads * headWidth
@@ -74,7 +76,7 @@ export function openForward({ config, weights }: Checkpoint, products: Products,
     const linear = (out: number, into: number, ...names: string[]): Linear => {
       const biases = names.map((name) => find(`${name}.bias`)).filter((bias) => bias !== undefined)
       return {
-        multiply: products.prepare(joined(names.map((name) => find(`${name}.weight`)!)), out, into),
+        product: products.prepare(joined(names.map((name) => find(`${name}.weight`)!)), out, into),
         bias: biases.length === 0 ? undefined : joined(biases),
       }
     }
@@ -92,8 +94,8 @@ export function openForward({ config, weights }: Checkpoint, products: Products,
     }
   }
 
-  function apply({ multiply, bias }: Linear, from: Float32Array, rows: number, to: Float32Array): void {
-    multiply(from, rows, to)
+  function apply({ product, bias }: Linear, from: Float32Array, rows: number, to: Float32Array): void {
+    product.multiply(from, rows, to)
     if (!bias) return
     for (let r = 0; r < rows; r++) for (let i = 0; i < bias.length; i++) to[r * bias.length + i]! += bias[i]!
   }
@@ -199,10 +201,14 @@ export function openForward({ config, weights }: Checkpoint, products: Products,
         addTo(count)
       }
       wanted.forEach((row, i) => rmsNorm(x, row * hidden, lastNorm, normEpsilon, normed, i * hidden))
-      const logitRows = Math.max(wanted.length, LEAST_ROWS)
+      const logitRows = Math.max(wanted.length, 2)
       if (logits.length < logitRows * vocabulary) logits = new Float32Array(logitRows * vocabulary)
-      head(normed, wanted.length, logits)
+      head.multiply(normed, wanted.length, logits)
       return wanted.map((_, i) => logits.subarray(i * vocabulary, (i + 1) * vocabulary))
+    },
+    close() {
+      head.free()
+      for (const { qkv, output, gateUp, down } of layers) for (const { product } of [qkv, output, gateUp, down]) product.free()
     },
   }
 }
