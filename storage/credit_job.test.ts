@@ -132,6 +132,20 @@ test('what was not credited when a run ended is credited by the next one', async
   await soon(() => credits('resumed'), 1)
 })
 
+test('by task, each visit is credited as it comes, however many come and without waiting for the last', async () => {
+  const byTask = { group_id: '', task_id: 'shop', credit: { ...credit, group_by: 'task' } }
+  await commit(scored('d1', 1, byTask, 1))
+  await commit(scored('d2', 0, byTask, 2))
+  await soon(() => credits('task shop'), 1)
+  await commit(scored('d3', 0, byTask, 3))
+  await soon(() => credits('task shop'), 2)
+  expect(await advantages("task_id = 'shop'")).toEqual([
+    { rollout_id: 'd1', advantage: 1, credit_version: 2 },
+    { rollout_id: 'd2', advantage: -0.5, credit_version: 2 },
+    { rollout_id: 'd3', advantage: -0.5, credit_version: 2 },
+  ])
+})
+
 test('no staging table is left behind', async () => {
   expect(await storage.rows("SELECT name FROM system.tables WHERE name LIKE 'credit_staging%'")).toEqual([])
 })

@@ -55,11 +55,19 @@ interface Member {
 /** How often groups that wait are looked at, and how many together. */
 const SWEEP_MS = 500
 const TOGETHER = 2_000
+/**
+ * A group is credited whole each time. One that never ends, as a task in production, is left alone for so many times as long as that
+ * took, once it is large: else the work for a rollout would grow with the number of those before.
+ */
+const REST = 20
+const LARGE = 200
 
 export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions): CreditJob {
   const { client, run, insert } = writer
   /** When each waiting group settles, ms since the epoch; 0: to be looked at now. */
   const waiting = new Map<string, number>()
+  /** Until when each large group is left alone. */
+  const resting = new Map<string, number>()
   let working = Promise.resolve()
   let queued = false
   let sweep: NodeJS.Timeout | undefined
@@ -97,11 +105,15 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   async function creditDue(): Promise<void> {
     if (waiting.size > 0 && !closed) await lease.hold()
     const now = Date.now()
-    const due = [...waiting].filter(([, at]) => at <= now).slice(0, TOGETHER)
+    for (const [group, until] of resting) if (until <= now) resting.delete(group)
+    const due = [...waiting].filter(([group, at]) => at <= now && !resting.has(group)).slice(0, TOGETHER)
     if (closed || due.length === 0) return
     const groups = await membersOf(due.map(([group]) => group))
-    const ready = [...groups].filter(([group, members]) => isComplete(members) || (waiting.get(group)! > 0 && isSettled(members)))
+    const isReady = ([group, members]: readonly [string, Member[]]) =>
+      isComplete(members) || ((isEndless(members) || waiting.get(group)! > 0) && isSettled(members))
+    const ready = [...groups].filter(isReady)
     if (ready.length > 0) await credit(ready, await lastVersions(ready.map(([group]) => group)))
+    rest(ready, Date.now() - now)
     for (const [group, at] of due) {
       if (waiting.get(group) !== at) continue // committed to meanwhile
       if (at === 0 && !ready.some(([id]) => id === group)) waiting.set(group, now + settleTimeout)
@@ -110,6 +122,14 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     if (waiting.size === 0) {
       clearInterval(sweep)
       sweep = undefined
+    }
+  }
+
+  function rest(groups: readonly (readonly [string, Member[]])[], took: number): void {
+    const all = groups.reduce((sum, [, members]) => sum + members.length, 0)
+    for (const [group, members] of groups) {
+      const ms = (REST * took * members.length) / all
+      if (ms > SWEEP_MS && members.length >= LARGE && isEndless(members)) resting.set(group, Date.now() + ms)
     }
   }
 
@@ -242,6 +262,9 @@ function isComplete(members: readonly Member[]): boolean {
   const decided = new Set(members.filter(isDecided).map(({ rollout_id }) => rollout_id))
   return size > 0 && decided.size >= size
 }
+
+/** More of it will come as long as the task is given. */
+const isEndless = (members: readonly Member[]): boolean => members.at(-1)!.credit.group_by === 'task'
 
 const isDecided = ({ mode, status, scored, credit }: Member): boolean =>
   scored || mode === 'val' || statusRule(status, credit) !== 'as_scored'
