@@ -92,6 +92,8 @@ describe('queries', () => {
     expect(await leyden.query(text)).not.toEqual([])
   })
 
+  test.each(of('sql', 'training'))('$page:$line can be asked', ({ text }) => expect(leyden.query(text)).resolves.toEqual([]))
+
   test("the README's is answered as it says", async () => {
     const [question] = of('sql', '')
     const answer = blocks.find(({ page, language, line }) => page === 'README.md' && language === 'text' && line > question!.line)

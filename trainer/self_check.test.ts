@@ -36,6 +36,8 @@ test.each([
   ['no turn is left to learn from', []],
 ])('before its updates: %s', (breach, turns) => expect(check(turns)).toEqual([breach]))
 
+test('sft imitates answers of any model', () => expect(check([{ ...good, policy_version: null }], 'sft')).toEqual([]))
+
 test('equal rewards with different returns are no breach, nor are those that sft chose', () => {
   expect(check([good, { ...bad, reward_outcome: 1 }])).toEqual([])
   expect(

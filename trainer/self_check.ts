@@ -17,7 +17,7 @@ export const BOUNDS: Bounds = { min_entropy: 1e-4, max_entropy: 8, max_clip_frac
 /** Of what a step is going to learn from, before its updates. Nothing: all is well. */
 export function checkBatch(
   { turns, advantages }: Pick<Prepared, 'turns' | 'advantages'>,
-  { learns_from }: Pick<Objective, 'learns_from'>,
+  { learns_from, weighs }: Pick<Objective, 'learns_from' | 'weighs'>,
   isPublished: (version: number) => boolean,
 ): string[] {
   const breaches: string[] = []
@@ -30,6 +30,8 @@ export function checkBatch(
     constant(turns.map(({ turn }) => turn.reward_outcome))
   )
     breaches.push(`every rollout has the same reward (${turns[0]!.turn.reward_outcome}): is it computed?`)
+  // What is imitated may be anybody's.
+  if (!weighs) return breaches
   const served = turns.map(({ turn }) => turn.policy_version)
   const unsaid = served.filter((version) => version === null).length
   if (unsaid > 0) breaches.push(`${unsaid} of ${turns.length} turns do not say which version of the policy answered`)
