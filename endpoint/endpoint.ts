@@ -98,6 +98,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     const origin = originOf(parts, request.headers)
     const trace_id = origin.trace_id || traceOf(origin.attributes)
     const span_id = randomBytes(8).toString('hex')
+    const abort = AbortSignal.any([gone.signal, ending.signal])
     let body: Json | undefined
     let leave: (() => void) | undefined
     let error: ApiError | undefined
@@ -109,14 +110,13 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       if (typeof body.model !== 'string') throw wrong('model', 'the name of a model', body.model)
       const { engine, version } = findModel(models, body.model)
       const traceparent = `00-${trace_id}-${span_id}-01`
-      const abort = AbortSignal.any([gone.signal, ending.signal])
       const { headers } = request
       await engine.answer(
         { api, id: `${api.id_prefix}${id}`, model: body.model, version, body, bytes, headers, traceparent, response, abort },
         said,
       )
     } catch (thrown) {
-      error = gone.signal.aborted ? GONE : apiError(thrown)
+      error = apiError(abort.aborted ? abort.reason : thrown)
       fail(response, error)
     } finally {
       held.end()

@@ -4,7 +4,6 @@
 import { randomInt } from 'node:crypto'
 
 import type { Answer, Ask, Head, Piece } from '../api.ts'
-import { apiError } from '../errors.ts'
 import { sendEvent } from '../sse.ts'
 import type { Engine, EngineCall, Said } from './engine.ts'
 
@@ -63,7 +62,7 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
           return drawn
         } catch (error) {
           failed.abort(error)
-          throw apiError(error)
+          throw error
         }
       }),
     )
