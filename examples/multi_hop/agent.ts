@@ -1,8 +1,9 @@
-// Answers questions that take two facts by searching for them, with the OpenAI Agents SDK. An ordinary program: nothing here knows Leyden.
+// Answers questions that take two facts by searching for them, with the OpenAI Agents SDK. `traced` makes a span of each search.
 
 import { Agent, MaxTurnsExceededError, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai/agents'
 import { z } from 'zod'
 
+import { tool as traced } from '../../agent/index.ts'
 import { search } from './documents.ts'
 import { INSTRUCTIONS } from './prompts.ts'
 
@@ -31,11 +32,11 @@ export async function answer({ base_url, model, temperature = 1 }: Asking, quest
         name: 'search',
         description: 'The documents nearest to a query, those that it has not given yet.',
         parameters: z.object({ query: z.string() }),
-        execute({ query }) {
+        execute: traced('search', ({ query }: { query: string }) => {
           const fresh = search(query.trim()).filter((document) => !told.has(document))
           fresh.forEach((document) => told.add(document))
           return fresh.join(' ; ')
-        },
+        }),
       }),
     ],
   })

@@ -20,6 +20,6 @@ export const making: Making = {
   intermediate: 96,
   layers: 2,
   context: 128,
-  steps: 3500,
+  steps: 2000,
   seed: 1,
 }

@@ -24,6 +24,6 @@ export const making: Making = {
   intermediate: 96,
   layers: 2,
   context: 128,
-  steps: 2200,
+  steps: 1600,
   seed: 1,
 }

@@ -1,0 +1,141 @@
+// One training run with one seed, through the whole loop: `leyden run` (endpoint, OTLP, ClickHouse), `leyden train` and `leyden rollouts run`
+// with the agent's workers, each in a process of its own. What was begun goes on where it was.
+
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+import { connect } from '../../storage/connection.ts'
+import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
+import { EVAL_TASKS, tasksOf, TRAIN_TASKS, type Experiment } from './experiments.ts'
+
+export interface Trial {
+  readonly experiment: Experiment
+  /** Steps of training; 0 evaluations where short. */
+  readonly steps: number
+  readonly evaluate: boolean
+  readonly seed: number
+  /** `key: value` lines laid over the experiment's pipeline.yaml. */
+  readonly changes: readonly string[]
+  /** Folder of this run alone. */
+  readonly folder: string
+}
+
+export interface Point {
+  readonly version: number
+  readonly reward: number
+  readonly rollouts: number
+}
+
+export interface Result {
+  readonly seed: number
+  /** Mean reward of the rollouts that each version drew. */
+  readonly train: readonly Point[]
+  /** Greedy, on held-out tasks. */
+  readonly evaluations: readonly Point[]
+  readonly tokens: number
+  readonly seconds: number
+}
+
+const LEYDEN = fileURLToPath(new URL('../../cli/leyden.js', import.meta.url))
+const START_MS = 60_000
+const LOOK_MS = 2_000
+const EVALUATIONS = 2
+
+/** @param told is given the points so far, now and then */
+export async function runTrial(trial: Trial, told: (train: readonly Point[], evaluations: readonly Point[]) => void): Promise<Result> {
+  const { experiment, folder, seed, steps } = trial
+  const finished = join(folder, 'result.json')
+  if (existsSync(finished)) return JSON.parse(readFileSync(finished, 'utf8')) as Result
+
+  mkdirSync(folder, { recursive: true })
+  const write = (file: string, tasks: readonly object[]) => {
+    writeFileSync(join(folder, file), tasks.map((task) => JSON.stringify(task)).join('\n'))
+    return join(folder, file)
+  }
+  const [otlp, endpoint, health] = (await freePorts(3)) as [number, number, number]
+  const data = join(folder, 'data')
+  const env = {
+    ...process.env,
+    CLICKHOUSE_URL: `embedded:${data}`,
+    OTLP_PORT: String(otlp),
+    ENDPOINT_PORT: String(endpoint),
+    HEALTH_PORT: String(health),
+    POLICIES_DIR: join(folder, 'policies'),
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://localhost:${otlp}`,
+  }
+  const changes = [`extensions::trainer::seed: ${seed}`, `extensions::trainer::steps: ${steps}`, ...trial.changes]
+  const config = [`examples/${experiment.name}/pipeline.yaml`, ...changes.map((change) => `yaml:${change}`)].flatMap((source) => [
+    '--config',
+    source,
+  ])
+  const evaluation = trial.evaluate
+    ? [...['--eval-tasks', write('eval.jsonl', tasksOf(experiment, 'val', EVAL_TASKS))], '--eval-every', String(steps / EVALUATIONS)]
+    : []
+
+  const processes: Process[] = []
+  const start = (name: string, args: readonly string[]) => {
+    const started = keepRunning(name, [LEYDEN, ...args], env, join(folder, `${name}.log`))
+    processes.push(started)
+    return started
+  }
+  const clock = secondsSpent(folder)
+  try {
+    start('pipeline', ['run', ...config])
+    await reachable(`http://localhost:${health}/`, START_MS)
+    start('trainer', ['train', ...config])
+    const runner = start('rollouts', [
+      ...['rollouts', 'run', ...config, '--tasks', write('tasks.jsonl', tasksOf(experiment, 'train', TRAIN_TASKS)), ...evaluation],
+      ...['--policy', experiment.name, '--steps', String(steps), '--seed', String(seed), '--ahead', '1', '--workers', '2'],
+      ...['--concurrency', String(experiment.concurrency), '--endpoint', `http://localhost:${endpoint}`],
+      ...['--otlp', `http://localhost:${otlp}`, '--', ...experiment.worker],
+    ])
+    const store = await connect({ url: `embedded:${data}`, database: 'default', username: 'default', password: '' })
+    const points = async (mode: 'train' | 'val') => {
+      const answer = await store.client.query({ query: PROGRESS, query_params: { mode }, format: 'JSONEachRow' })
+      return await answer.json<Point>()
+    }
+    let running = true
+    const done = runner.done.finally(() => (running = false))
+    done.catch(() => {})
+    while (running) {
+      await Promise.race([done, sleep(LOOK_MS)])
+      told(await points('train'), await points('val'))
+    }
+    await done
+    const tokens = await store.client.query({ query: 'SELECT sum(tokens) AS tokens FROM training_steps FINAL', format: 'JSONEachRow' })
+    const [spent] = await tokens.json<{ tokens: number }>()
+    const result: Result = {
+      seed,
+      train: await points('train'),
+      evaluations: await points('val'),
+      tokens: Number(spent?.tokens ?? 0),
+      seconds: clock(),
+    }
+    await store.close()
+    writeFileSync(finished, JSON.stringify(result))
+    return result
+  } finally {
+    clock()
+    for (const running of processes.toReversed()) await running.stop()
+    if (existsSync(finished)) for (const part of ['data', 'policies']) remove(join(folder, part))
+  }
+}
+
+const PROGRESS = `SELECT toInt32(policy_version) AS version, average AS reward, toInt32(rollouts) AS rollouts FROM policy_progress
+  WHERE mode = {mode:String} AND policy_version IS NOT NULL AND average IS NOT NULL ORDER BY version`
+
+const remove = (folder: string) => rmSync(resolve(folder), { recursive: true, force: true, maxRetries: 20, retryDelay: 500 })
+
+/** Seconds that this run has taken, those of earlier starts included. */
+function secondsSpent(folder: string): () => number {
+  const file = join(folder, 'seconds')
+  const before = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
+  const began = Date.now()
+  return () => {
+    const seconds = before + (Date.now() - began) / 1000
+    writeFileSync(file, String(seconds))
+    return seconds
+  }
+}
