@@ -64,18 +64,20 @@ interface Answer {
 
 export function openBatch({ max_running, tokens_per_step }: BatchOptions): Batch {
   const models = new Map<number, LoadedModel>()
-  const released = new Set<number>()
-  const waiting = new Map<number, BatchRequest>()
+  /** Given up, but in use. */
+  const released = new Set<LoadedModel>()
+  /** `pinned`: the version that was asked for, as it was then. */
+  const waiting = new Map<number, { readonly request: BatchRequest; readonly pinned: LoadedModel | undefined }>()
   const running = new Map<number, Answer>()
   let live: number | undefined
 
   function forget(): void {
-    for (const version of released) {
-      const used = [...running.values()].some((answer) => answer.version === version)
-      if (used || [...waiting.values()].some((request) => request.version === version)) continue
-      models.get(version)?.forward.close()
-      models.delete(version)
-      released.delete(version)
+    if (released.size === 0) return
+    const used = new Set([...[...running.values()].map(({ model }) => model), ...[...waiting.values()].map(({ pinned }) => pinned)])
+    for (const model of released) {
+      if (used.has(model)) continue
+      released.delete(model)
+      model.forward.close()
     }
   }
 
@@ -90,12 +92,12 @@ export function openBatch({ max_running, tokens_per_step }: BatchOptions): Batch
   /** Begins what has waited longest, for as long as there is room; what comes later never overtakes. */
   function admit(): BatchEvent[] {
     const events: BatchEvent[] = []
-    for (const request of waiting.values()) {
+    for (const { request, pinned } of waiting.values()) {
       if (running.size >= max_running) break
       const { id, prompt, sampling } = request
       try {
         const version = request.version ?? live
-        const model = version === undefined ? undefined : models.get(version)
+        const model = pinned ?? (version === undefined ? undefined : models.get(version))
         if (!model) throw new Error(version === undefined ? 'no version is live' : `version ${version} is not loaded`)
         const most = checkedLength(prompt, sampling, model)
         const sequence = model.cache.open(prompt, most)
@@ -158,16 +160,16 @@ export function openBatch({ max_running, tokens_per_step }: BatchOptions): Batch
   }
 
   return {
-    load: (version, model) => {
-      models.set(version, model)
-      released.delete(version)
-    },
+    load: (version, model) => models.set(version, model),
     promote: (version) => (live = version),
     release(version) {
-      released.add(version)
+      const model = models.get(version)
+      if (!model) return
+      models.delete(version)
+      released.add(model)
       forget()
     },
-    add: (request) => waiting.set(request.id, request),
+    add: (request) => waiting.set(request.id, { request, pinned: request.version === undefined ? undefined : models.get(request.version) }),
     abort: end,
     busy: () => waiting.size + running.size > 0,
     step() {

@@ -68,16 +68,18 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
   function ended(problem: string): void {
     worker = null
     if (closed) return
-    const error = new Error(`the decoder's thread died (${problem}); ask again`)
-    for (const { reject } of pending.values()) reject(error)
-    for (const { reject } of loading.values()) reject(error)
-    pending.clear()
-    loading.clear()
+    rejectAll(new Error(`the decoder's thread died (${problem}); ask again`))
     restarts++
     const delay = failures === 0 ? 0 : Math.min(RESTART_MS.most, RESTART_MS.first * 2 ** failures)
     failures++
     // Its end is handled by the 'exit' event, which starts it again.
     timer = setTimeout(() => void start().catch(() => {}), delay)
+  }
+
+  function rejectAll(error: Error): void {
+    for (const { reject } of [...pending.values(), ...loading.values()]) reject(error)
+    pending.clear()
+    loading.clear()
   }
 
   function settle(version: number, problem: string | null): void {
@@ -111,7 +113,11 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
     }
   }
 
-  await start()
+  await start().catch((error: Error) => {
+    closed = true
+    clearTimeout(timer)
+    throw error
+  })
 
   return {
     generate(prompt, sampling, each, abort, version) {
@@ -162,9 +168,7 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
     async close() {
       closed = true
       clearTimeout(timer)
-      const error = new Error('the decoder is closed')
-      for (const { reject } of pending.values()) reject(error)
-      pending.clear()
+      rejectAll(new Error('the decoder is closed'))
       await worker?.terminate()
     },
   }

@@ -2,6 +2,7 @@
 // The same function as model.ts, which training differentiates; a test holds them together to 1e-4. It is written out in loops because a small
 // policy spends its time between operations: a TensorFlow operation costs 12 to 40 us, and a token of 50,000 parameters is a hundred of them.
 
+import { attendHead } from './attention.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { BLOCK, BLOCK_BITS } from './kv_cache.ts'
 import type { ModelConfig } from './model_config.ts'
@@ -126,29 +127,11 @@ export function openForward({ config, weights }: Checkpoint, products: Products,
     })
   }
 
-  function attend(layer: Layer, { position, blocks }: ForwardRow, r: number): void {
-    const scale = 1 / Math.sqrt(headWidth)
-    const count = position + 1
+  function attend({ keys, values }: Layer, { position, blocks }: ForwardRow, r: number): void {
     for (let h = 0; h < heads; h++) {
-      const query = r * qkvWidth + h * headWidth
-      const inHead = Math.floor((h * kvHeads) / heads) * headWidth
-      let peak = -Infinity
-      for (let t = 0; t < count; t++) {
-        const key = slot(blocks, t) * kvWidth + inHead
-        let dot = 0
-        for (let i = 0; i < headWidth; i++) dot += qkv[query + i]! * layer.keys[key + i]!
-        scores[t] = dot * scale
-        if (scores[t]! > peak) peak = scores[t]!
-      }
-      let total = 0
-      for (let t = 0; t < count; t++) total += scores[t] = Math.exp(scores[t]! - peak)
-      const to = r * queryWidth + h * headWidth
-      attended.fill(0, to, to + headWidth)
-      for (let t = 0; t < count; t++) {
-        const share = scores[t]! / total
-        const value = slot(blocks, t) * kvWidth + inHead
-        for (let i = 0; i < headWidth; i++) attended[to + i]! += share * layer.values[value + i]!
-      }
+      const offset = Math.floor((h * kvHeads) / heads) * headWidth
+      const head = { keys, values, kvWidth, offset, width: headWidth }
+      attendHead(head, blocks, position + 1, qkv, r * qkvWidth + h * headWidth, scores, attended, r * queryWidth + h * headWidth)
     }
   }
 

@@ -13,13 +13,17 @@ export interface Draw {
 
 type How = Pick<Sampling, 'temperature' | 'top_p' | 'top_k' | 'top_logprobs'>
 
+/** One for all draws: the garbage of a new one each time costs as much as the draw. */
+let scratch = new Float64Array(0)
+const scratchOf = (size: number): Float64Array => (scratch.length === size ? scratch : (scratch = new Float64Array(size)))
+
 /** `logits` [V] are not changed. `uniform`: from 0 to below 1. Throws when the logits are not numbers, as after a diverged update. */
 export function drawToken(logits: Float32Array, { temperature, top_p, top_k, top_logprobs }: How, uniform: number): Draw {
   const best = likeliest(logits)
   const peak = logits[best]!
   if (!Number.isFinite(peak)) throw new Error('the policy gives no numbers (NaN or Inf in its logits)')
   const scale = temperature === 0 ? 1 : 1 / temperature
-  const weights = new Float64Array(logits.length)
+  const weights = scratchOf(logits.length)
   let total = 0
   for (let i = 0; i < weights.length; i++) total += weights[i] = Math.exp((logits[i]! - peak) * scale)
   if (Number.isNaN(total)) throw new Error('the policy gives no numbers (NaN in its logits)')
