@@ -27,6 +27,15 @@ describe('one call that two instrumentations recorded is one call', () => {
     expect(calls).toMatchObject([{ usage: { output: 3 } }])
   })
 
+  test('by its response id, when only one of them names the rollout', () => {
+    const outer = chat('a', { at: 10, for: 100, attributes: id('r1') })
+    const inner = chat('b', { parent: 'a', at: 20, for: 10, attributes: { ...id('r1'), ...tokens(3) } })
+    expect(recorded(['sdk', outer, { 'leyden.rollout.id': 'x' }], ['server', inner])).toMatchObject({
+      calls: [{ rollout_id: 'x', usage: { output: 3 } }],
+      duplicates: 1,
+    })
+  })
+
   test('by containment, when only one of them has a response id', () => {
     const outer = chat('a', { at: 10, for: 100, attributes: tokens(3) })
     const inner = (output: number) => chat('b', { parent: 'a', at: 70, for: 30, attributes: { ...id('r1'), ...tokens(output) } })

@@ -22,11 +22,12 @@ export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): 
   joinRecent(
     calls,
     groups,
-    ({ response_id, rollout_id = '' }) => response_id && `${rollout_id}\0${response_id}`,
+    ({ response_id }) => response_id,
     (a, b) =>
-      overlap(calls[a]!, calls[b]!)
+      mayShareRollout(calls[a]!, calls[b]!) &&
+      (overlap(calls[a]!, calls[b]!)
         ? differentScope(calls[a]!, calls[b]!) || sameContent(a, b)
-        : differentScope(calls[a]!, calls[b]!) && sameContent(a, b),
+        : differentScope(calls[a]!, calls[b]!) && sameContent(a, b)),
   )
   for (const [i, call] of calls.entries()) {
     const above = call.node === -1 ? undefined : indexOfNode.get(callAbove[call.node]!)
@@ -72,6 +73,8 @@ function joinRecent(
 }
 
 const overlap = (a: Call, b: Call) => a.start_time <= b.end_time && b.start_time <= a.end_time
+/** A server that is told only the trace names no rollout. */
+const mayShareRollout = (a: Call, b: Call) => a.rollout_id === undefined || b.rollout_id === undefined || a.rollout_id === b.rollout_id
 const differentScope = (a: Call, b: Call) => a.scope !== b.scope
 const idMissing = (a: Call, b: Call) => a.response_id === undefined || b.response_id === undefined
 

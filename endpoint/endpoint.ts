@@ -141,7 +141,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   /** Where the answer has begun, its status is gone: the error is then the last event of the stream. */
   function fail(response: ServerResponse, thrown: unknown): void {
     const error = apiError(thrown)
-    if (error.status === 500) log.error('A request failed', { error: error.cause ?? error })
+    if (error.code === 'internal_error') log.error('A request failed', { error: error.cause })
     if (response.writableEnded || response.destroyed) return
     if (response.headersSent) {
       sendEvent(response, errorBody(error))
