@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 import { expect, test } from 'vitest'
 
 import { seeded } from '../test/random.ts'
@@ -79,4 +81,14 @@ test('uniform numbers repeat by seed, differ between seeds, and are spread evenl
   const buckets = new Array<number>(10).fill(0)
   for (const u of take(1, 20_000)) buckets[Math.floor(u * 10)]!++
   for (const count of buckets) expect(Math.abs(count - 2000)).toBeLessThan(200)
+})
+
+test('fixtures/rl/18: what is drawn from at temperature 0.7 and top_p 0.9', () => {
+  const { behaviour_policy } = JSON.parse(readFileSync('test/fixtures/rl/18_optim_sampling.json', 'utf8'))
+  const { logits, temperature, logprobs_T, top_p, behaviour_probs } = behaviour_policy
+  const drawn = (limit: number) => drawToken(Float32Array.from(logits), { ...ALL, temperature, top_p: limit, top_logprobs: 5 }, 0).top
+  for (const { id, logprob } of drawn(1)) expect(logprob).toBeCloseTo(logprobs_T[id], 6)
+  const kept = drawn(top_p)
+  expect(kept.map(({ id }) => id)).toEqual([0, 1])
+  for (const { id, logprob } of kept) expect(Math.exp(logprob)).toBeCloseTo(behaviour_probs[id], 6)
 })

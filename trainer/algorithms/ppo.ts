@@ -4,7 +4,7 @@
 //
 // A rollout is one episode: the trained tokens of its turns in the order of their steps, whichever rows they stand in; what the environment says
 // in between is no action and is passed over. A turn's own reward comes with its last token. The rollout's last turn brings its return, since
-// that is the outcome with what the credit step knows of limits and failures.
+// that is the outcome with what the credit step knows of limits and failures; step rewards must not be in it as well (`include_steps`).
 
 import { algorithm } from '../algorithm.ts'
 import { preparedOf, rolloutKey } from '../batch.ts'
