@@ -7,8 +7,7 @@ import { END_EVENT } from '../data/assemble.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
 import { hintOf, hintOfItem, placeOf, routeKey, splitKey } from '../data/routing.ts'
-import { endTime, isRoot, itemName, traceId } from '../data/scan.ts'
-import type { SpanBatch } from '../data/span_batch.ts'
+import { endTime, isRoot, itemName, traceIds, type SpanBatch } from '../data/span_batch.ts'
 import { mayBeStray } from '../data/stray_rewards.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
@@ -126,8 +125,9 @@ export default connector({
     /** Adds what was stored to the open rollouts. Returns whether something is to be done about them at once. */
     function track(batch: SpanBatch, hints: readonly string[]): boolean {
       const now = Date.now()
+      const traces = traceIds(batch)
       let urgent = false
-      for (const [key, indices] of byRollout(batch, hints)) {
+      for (const [key, indices] of byRollout(batch, hints, traces)) {
         const fresh = !open.has(key)
         if (fresh) {
           if (indices.every((i) => !hints[i] && late.take(batch, i))) {
@@ -138,7 +138,7 @@ export default connector({
         }
         const rollout = open.get(key, now)
         for (const i of indices) {
-          rollout.traces.add(placeOf(traceId(batch, i), key))
+          rollout.traces.add(placeOf(traces[i]!, key))
           if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
           else if (itemName(batch, i) === END_EVENT) rollout.ended = urgent = true
         }
@@ -150,11 +150,10 @@ export default connector({
     }
 
     /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
-    function byRollout(batch: SpanBatch, hints: readonly string[]): Map<string, number[]> {
-      for (let i = 0; i < batch.count; i++) if (hints[i]) adopt(traceId(batch, i), hints[i]!)
+    function byRollout(batch: SpanBatch, hints: readonly string[], traces: readonly string[]): Map<string, number[]> {
+      for (const [i, trace] of traces.entries()) if (hints[i]) adopt(trace, hints[i]!)
       const groups = new Map<string, number[]>()
-      for (let i = 0; i < batch.count; i++) {
-        const trace = traceId(batch, i)
+      for (const [i, trace] of traces.entries()) {
         const key = hints[i] || owners.get(trace) || (trace && routeKey(trace, ''))
         if (!key) {
           context.count('leyden_items_without_rollout', 1, { signal: batch.signal })

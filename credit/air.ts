@@ -102,8 +102,9 @@ const statusIn = (errorType: string | undefined) => (errorType !== undefined && 
 
 /** What makes two calls of tools the same call: the name and the arguments, however they are spaced and ordered. */
 export function toolKey(tool: Pick<Tool, 'name' | 'arguments'>): string {
+  if (tool.arguments === undefined) return `${tool.name ?? ''}()`
   let key = keys.get(tool)
-  if (key === undefined) keys.set(tool, (key = `${tool.name ?? ''}(${canonical(tool.arguments ?? '')})`))
+  if (key === undefined) keys.set(tool, (key = `${tool.name ?? ''}(${canonical(tool.arguments)})`))
   return key
 }
 
@@ -111,6 +112,8 @@ export function toolKey(tool: Pick<Tool, 'name' | 'arguments'>): string {
 const keys = new WeakMap<object, string>()
 
 function canonical(json: string): string {
+  // Much of it is plain text, and an error that is thrown costs more than all the rest of a tool.
+  if (!/^\s*[[{"\d-]/.test(json)) return json.trim()
   try {
     return JSON.stringify(sorted(JSON.parse(json) as Value))
   } catch {

@@ -1,9 +1,9 @@
 // Rollouts that still get spans: what arrived for each, and when each is due to be closed.
 // Bytes are held up to a budget; past it the oldest rollouts are let go and read back from storage.
 
-import { payload, readLog, readSpan, resource, scope } from './scan.ts'
+import { readLog, readSpan } from './read.ts'
 import type { Item } from './span.ts'
-import type { Envelope, SpanBatch } from './span_batch.ts'
+import { copyPayload, payloadSize, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
 
 export interface Limits {
   /** All times in milliseconds. */
@@ -34,11 +34,13 @@ export interface OpenRollout {
   due: boolean
 }
 
+/** Items of one batch: their bytes one after the other, and where each ends. One object for all of them, since there are so many. */
 interface Held {
   readonly signal: SpanBatch['signal']
-  readonly payload: Buffer
-  readonly resource: Envelope
-  readonly scope: Envelope
+  readonly bytes: Buffer
+  readonly ends: readonly number[]
+  readonly resources: readonly Envelope[]
+  readonly scopes: readonly Envelope[]
 }
 
 export type ClosedBy = 'end' | 'root' | 'idle' | 'max_age' | 'max_spans' | 'max_bytes' | 'late'
@@ -74,6 +76,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
   const closed = new Set<string>()
   const holding = new Set<OpenRollout>()
   const envelopes = new Map<string, Envelope>()
+  const copies = new WeakMap<Envelope, Envelope>()
   let bytes = 0
   let released = 0
 
@@ -100,28 +103,40 @@ export function openRollouts(limits: Limits): OpenRollouts {
   }
 
   function add(rollout: OpenRollout, batch: SpanBatch, indices: readonly number[], now: number): void {
-    const slices = indices.map((i) => payload(batch, i))
-    const copy = Buffer.concat(slices)
-    let at = 0
-    for (const [n, i] of indices.entries()) {
-      const own = copy.subarray(at, (at += slices[n]!.length))
-      rollout.held?.push({ signal: batch.signal, payload: own, resource: kept(resource(batch, i)), scope: kept(scope(batch, i)) })
-    }
-    rollout.bytes += copy.length
+    let size = 0
+    for (const i of indices) size += payloadSize(batch, i)
+    rollout.bytes += size
     rollout.count += indices.length
     rollout.last_at = now
     rollout.due = false
-    if (rollout.held) hold(rollout, copy.length)
+    if (!rollout.held) return
+    rollout.held.push(copied(batch, indices, size))
+    hold(rollout, size)
+  }
+
+  function copied(batch: SpanBatch, indices: readonly number[], size: number): Held {
+    const bytes = Buffer.allocUnsafe(size)
+    let end = 0
+    return {
+      signal: batch.signal,
+      bytes,
+      ends: indices.map((i) => (end = copyPayload(batch, i, bytes, end))),
+      resources: indices.map((i) => kept(resource(batch, i))),
+      scopes: indices.map((i) => kept(scope(batch, i))),
+    }
   }
 
   /** Envelopes repeat from request to request; one copy serves all, and no request is kept alive by it. */
   function kept(envelope: Envelope): Envelope {
+    let copy = copies.get(envelope)
+    if (copy) return copy
     const id = envelope.bytes.toString('latin1')
-    let copy = envelopes.get(id)
+    copy = envelopes.get(id)
     if (!copy) {
       if (envelopes.size >= ENVELOPES) envelopes.clear()
       envelopes.set(id, (copy = { ...envelope, bytes: Buffer.from(envelope.bytes) }))
     }
+    copies.set(envelope, copy)
     return copy
   }
 
@@ -235,12 +250,15 @@ function due(rollout: OpenRollout, now: number, limits: Limits): ClosedBy | null
 export function heldItems(held: readonly Held[]): Item[] {
   const seen = new Set<string>()
   const items: Item[] = []
-  for (const { signal, payload, resource, scope } of held) {
-    const item = signal === 'traces' ? readSpan(payload, resource, scope) : readLog(payload, resource, scope)
-    const id = item.signal === 'span' ? item.trace_id + item.span_id : payload.toString('latin1')
-    if (seen.has(id)) continue
-    seen.add(id)
-    items.push(item)
+  for (const { signal, bytes, ends, resources, scopes } of held) {
+    for (const [n, end] of ends.entries()) {
+      const payload = bytes.subarray(n === 0 ? 0 : ends[n - 1], end)
+      const item = (signal === 'traces' ? readSpan : readLog)(payload, resources[n]!, scopes[n]!)
+      const id = item.signal === 'span' ? item.trace_id + item.span_id : payload.toString('latin1')
+      if (seen.has(id)) continue
+      seen.add(id)
+      items.push(item)
+    }
   }
   return items
 }

@@ -91,8 +91,31 @@ export const endTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batc
 
 /** The item's own bytes: a Span or LogRecord message. */
 export const payload = (batch: SpanBatch, i: number): Buffer => batch.body.subarray(column(batch, i, 'start'), column(batch, i, 'end'))
+export const payloadSize = (batch: SpanBatch, i: number): number => column(batch, i, 'end') - column(batch, i, 'start')
+/** Writes them at `at` and returns where they end. */
+export const copyPayload = (batch: SpanBatch, i: number, to: Buffer, at: number): number =>
+  at + batch.body.copy(to, at, column(batch, i, 'start'), column(batch, i, 'end'))
 export const resource = (batch: SpanBatch, i: number): Envelope => batch.resources[column(batch, i, 'resource')]!
 export const scope = (batch: SpanBatch, i: number): Envelope => batch.scopes[column(batch, i, 'scope')]!
+
+/** Of every item. Neighbours are mostly of one trace, and then share one string. */
+export function traceIds(batch: SpanBatch): string[] {
+  const { body } = batch
+  let last = 0
+  let id = ''
+  return Array.from({ length: batch.count }, (_, i) => {
+    const at = column(batch, i, 'trace_id')
+    if (at === 0) return ''
+    if (last === 0 || !sameBytes(body, at, last, 16)) id = hex(body, at, 16)
+    last = at
+    return id
+  })
+}
+
+function sameBytes(body: Buffer, a: number, b: number, size: number): boolean {
+  for (let i = 0; i < size; i++) if (body[a + i] !== body[b + i]) return false
+  return true
+}
 
 const hex = (body: Buffer, at: number, size: number) => (at === 0 ? '' : body.toString('hex', at, at + size))
 const nanoseconds = (body: Buffer, at: number) => (at === 0 ? 0n : body.readBigUInt64LE(at))

@@ -1,8 +1,10 @@
 // Groups the spans of many requests into few inserts, since an insert costs ClickHouse 9 ms whatever
 // its size. All requests of a flush are answered together, when it is stored.
 
+import { randomUUID } from 'node:crypto'
+
 import type { SpanBatch } from '../data/span_batch.ts'
-import { tokenOf, type InsertRows, type Part, type Quarantine } from './quarantine.ts'
+import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
 import { putSpan } from './span_rows.ts'
 
@@ -79,7 +81,8 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     clearTimeout(flush.timer)
     filling = null
     const bytes = written(flush.rows)
-    const sent = insertRows(bytes, tokenOf(bytes))
+    // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
+    const sent = insertRows(bytes, randomUUID())
       .catch((error: unknown) => sort(flush.parts, flush.received_at, error))
       .finally(() => {
         outstanding.delete(sent)
