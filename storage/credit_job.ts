@@ -6,13 +6,13 @@ import { randomUUID } from 'node:crypto'
 
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { statusRule } from '../credit/statuses.ts'
-import type { CreditSpec, Rollout, Status, Transition } from '../data/rollout.ts'
+import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { openCreditRows, putAssigned, putCompared, writeCredit, type CreditRows, type Writer } from './credit_rows.ts'
 import { groupId } from './groups.ts'
 import type { Lease } from './lease.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
-import type { Credited } from './recredit.ts'
+import type { Credited, CreditedStep } from './recredit.ts'
 import { putRolloutRow, ROLLOUT_COLUMNS } from './rollout_rows.ts'
 import { openRows, putFloat64, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
 import { dropStagingTables } from './staging.ts'
@@ -49,7 +49,7 @@ interface Member {
   readonly scored: boolean
   readonly transitions: readonly { readonly step: number; readonly agent: string; readonly return: number | null }[]
   /** Those transitions where they are to be stored with it; undefined where they stay as they are. */
-  readonly assigned?: readonly Transition[]
+  readonly assigned?: readonly CreditedStep[]
 }
 
 /** How often groups that wait are looked at, and how many together. */
@@ -187,7 +187,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       const transitions = steps.map((step, i) => ({ step, agent: agents[i]!, return: returns[i]![0] }))
       const stored: Member = { ...row, credit: JSON.parse(credit) as CreditSpec, scored: Boolean(scored), transitions }
       const now = changed.get(routeKey(row.rollout_id, row.attempt_id))
-      const member = now ? { ...stored, credit: now.credit, scored: now.row.outcome !== null, ...both(now.transitions) } : stored
+      const member = now ? { ...stored, credit: now.credit, scored: now.row.outcome !== null, ...both(now.steps) } : stored
       const group = groups.get(row.group_id)
       if (group) group.push(member)
       else groups.set(row.group_id, [member])
@@ -215,7 +215,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       putAdvantages(steps, members, result, version)
       putCredit(credits, group, version, spec, result, now)
     }
-    for (const { row, transitions } of others) for (const t of transitions) putAssigned(steps, row, t, t.advantage, null)
+    for (const { row, steps: own } of others) for (const t of own) putAssigned(steps, row, t, t.advantage, null)
     const revisions = await writeCredit(writer, steps)
     const rollouts = openRows()
     for (const { row } of rewritten) {
@@ -275,7 +275,7 @@ function isSettled(members: readonly Member[]): boolean {
   return scored.size >= members.at(-1)!.credit.min_group
 }
 
-const both = (transitions: readonly Transition[]) => ({ transitions, assigned: transitions })
+const both = (steps: readonly CreditedStep[]) => ({ transitions: steps, assigned: steps })
 
 function putAdvantages(rows: CreditRows, members: readonly Member[], { advantages }: GroupCredit, version: number): void {
   for (const [m, member] of members.entries()) {

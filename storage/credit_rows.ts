@@ -7,9 +7,10 @@ import { randomUUID } from 'node:crypto'
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import type { Rollout, Transition } from '../data/rollout.ts'
+import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { passes } from './availability.ts'
+import type { CreditedStep } from './recredit.ts'
 import { openRows, putFloat64, putMap, putNullable, putString, putUInt32, written, type Rows } from './row_binary.ts'
 import { withStaging } from './staging.ts'
 
@@ -43,7 +44,7 @@ export function putCompared(
 export function putAssigned(
   { rollouts, assigned }: CreditRows,
   rollout: RevisionKey,
-  t: Transition,
+  t: CreditedStep,
   advantage: number | null,
   version: number | null,
 ): void {

@@ -3,7 +3,7 @@
 
 import { toolKey } from '../credit/air.ts'
 import { AS_GIVEN, type RewardOptions } from '../data/rewards.ts'
-import type { Call, Place, Reward, Rollout, Tool } from '../data/rollout.ts'
+import type { Call, Reward, Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
 
 export interface Outline {
@@ -128,23 +128,55 @@ export function restore({ origin, nodes, calls, tools, rewards }: Outline): Rest
     orphans: 0,
     cycles: 0,
   }
-  const absolute = (microseconds: number) => tree.origin + BigInt(Math.round(microseconds * 1_000))
-  const placed = (node: number, times: Times | undefined): Place => ({
-    ...NOWHERE,
-    node,
-    start_time: times ? BigInt(times[0]) : node === -1 ? 0n : absolute(tree.start[node]!),
-    end_time: times ? BigInt(times[1]) : node === -1 ? 0n : absolute(tree.end[node]!),
-  })
+  const absolute = (node: number, times: Float64Array) => (node === -1 ? 0n : tree.origin + BigInt(Math.round(times[node]! * 1_000)))
+  const start = (node: number, times?: Times) => (times ? BigInt(times[0]) : absolute(node, tree.start))
+  const end = (node: number, times?: Times) => (times ? BigInt(times[1]) : absolute(node, tree.end))
+  // Field by field: spreading objects into one is several times slower, and ten thousand outlines may be restored at once.
   return {
     tree,
-    calls: calls.map(({ node, times, ...call }) => ({ ...NO_CALL, ...placed(node, times), ...call })),
-    // The key stands for name and arguments, which nobody needs any more.
-    tools: tools.map(({ node, times, key, air_class, air_rule: _, ...tool }) => ({
-      ...{ ...placed(node, times), ...tool, kind: 'tool', name: key, verdict: { status: 'unknown', evidence: 'outline' } },
-      ...(air_class ? { air_class } : {}),
+    calls: calls.map(({ node, times, span_id, agent, judged, step, taken }) => ({
+      span_id,
+      parent_span_id: '',
+      trace_id: '',
+      start_time: start(node, times),
+      end_time: end(node, times),
+      dialect: '',
+      scope: '',
+      node,
+      judged,
+      operation: '',
+      model: '',
+      prompt: [],
+      flags: [],
+      merged_span_ids: [],
+      agent,
+      step,
+      taken,
     })),
+    // The key stands for name and arguments, which nobody needs any more.
+    tools: tools.map(({ node, times, key, inferred, requested_by, judged, air_class }): Tool => {
+      const tool: Tool = {
+        span_id: '',
+        parent_span_id: '',
+        trace_id: '',
+        start_time: start(node, times),
+        end_time: end(node, times),
+        dialect: '',
+        scope: '',
+        node,
+        judged,
+        name: key,
+        verdict: { status: 'unknown', evidence: 'outline' },
+        inferred,
+        requested_by,
+      }
+      return air_class ? { ...tool, air_class } : tool
+    }),
     rewards: rewards.map(({ node, target, times, values, ...reward }) => ({
-      ...placed(node, times),
+      ...NOWHERE,
+      node,
+      start_time: start(node, times),
+      end_time: end(node, times),
       ...reward,
       given_at: Number(BigInt(times[1]) / 1_000_000n),
       dimensions: Object.entries(values).map(([name, value]) => ({ name, value })),
@@ -154,7 +186,6 @@ export function restore({ origin, nodes, calls, tools, rewards }: Outline): Rest
 }
 
 const NOWHERE = { span_id: '', parent_span_id: '', trace_id: '', dialect: '', scope: '', judged: false }
-const NO_CALL = { operation: '', model: '', prompt: [], flags: [], merged_span_ids: [] }
 
 function withAncestors({ parent }: SpanTree, places: readonly number[]): number[] {
   const kept = new Set<number>()

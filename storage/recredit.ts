@@ -27,12 +27,18 @@ export interface Recredited {
   readonly groups: number
 }
 
-/** A rollout with new returns, as it is to be stored. Its transitions hold what credit makes, and no prompts. */
+/** A rollout with new returns, as it is to be stored. */
 export interface Credited {
   readonly row: RolloutRow
   readonly credit: CreditSpec
-  readonly transitions: readonly Transition[]
+  readonly steps: readonly CreditedStep[]
 }
+
+/** What credit makes of a transition. Thousands are held at once, so nothing else is. */
+export type CreditedStep = Pick<
+  Transition,
+  'step' | 'agent' | 'reward_outcome' | 'reward_intermediate' | 'reward_parts' | 'return' | 'advantage' | 'credit_method'
+>
 
 /** Their outlines are held in memory. */
 const TOGETHER = 2_000
@@ -82,14 +88,24 @@ export function creditAgain(row: RolloutRow, outline: Outline, credit: Partial<C
   const transitions = picked.map((call, i): Transition => {
     const { intermediate, parts } = found.given[i]!
     return {
-      ...NO_TRANSITION,
       step: call.step!,
       span_id: call.span_id,
+      parent_step: -1,
+      trace_id: '',
+      policy: '',
+      policy_version: null,
       agent: call.agent ?? '',
+      model: '',
+      response_id: '',
       call,
       reward_outcome: found.rewards.outcome,
       reward_intermediate: intermediate,
       reward_parts: { ...found.rewards.parts, ...parts },
+      return: null,
+      advantage: null,
+      weight: null,
+      credit_method: '',
+      flags: [],
     }
   })
   const spec = { ...(JSON.parse(row.credit) as CreditSpec), ...credit }
@@ -100,13 +116,17 @@ export function creditAgain(row: RolloutRow, outline: Outline, credit: Partial<C
   return {
     row: { ...row, outcome: assigned.outcome, credit: JSON.stringify(assigned.credit), outline: JSON.stringify(outline) },
     credit: assigned.credit!,
-    transitions: assigned.transitions,
+    steps: assigned.transitions.map((t) => ({
+      step: t.step,
+      agent: t.agent,
+      reward_outcome: t.reward_outcome,
+      reward_intermediate: t.reward_intermediate,
+      reward_parts: t.reward_parts,
+      return: t.return,
+      advantage: t.advantage,
+      credit_method: t.credit_method,
+    })),
   }
-}
-
-const NO_TRANSITION = {
-  ...{ parent_step: -1, trace_id: '', policy: '', policy_version: null, model: '', response_id: '' },
-  ...{ return: null, advantage: null, weight: null, credit_method: '', flags: [] },
 }
 
 /** What a rollout is beside what it is credited by. A lambda by schedule was settled when it was first credited. */
