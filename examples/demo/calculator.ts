@@ -2,11 +2,11 @@
 
 import { calculate, type Operator } from './problems.ts'
 
-export const NO_OPERATOR = 'error: no operator'
+export const NO_OPERATOR = 'error'
 
-/** @throws RangeError where the expression is none of two numbers and an operator */
+/** The policy spells digit by digit. @throws RangeError where the expression is none of two numbers and an operator */
 export function evaluate(expression: string): number {
-  const [, a, operator, b] = /^(\d+)([+*-])(\d+)$/.exec(expression) ?? []
+  const [, a, operator, b] = /^(\d+)([+*-])(\d+)$/.exec(expression.replaceAll(' ', '')) ?? []
   if (operator === undefined) throw new RangeError(NO_OPERATOR)
   return calculate(Number(a), operator as Operator, Number(b))
 }

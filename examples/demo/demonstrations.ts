@@ -2,6 +2,7 @@
 // forget the operator. So it knows the language, sometimes does the right thing, and mostly does not.
 
 import type { Demonstration, Message } from '../demonstration.ts'
+import { toolCall } from '../language.ts'
 import type { Random } from '../random.ts'
 import { evaluate, NO_OPERATOR } from './calculator.ts'
 import { problem, type Operator, type Problem } from './problems.ts'
@@ -19,24 +20,22 @@ export function demonstration(random: Random): Demonstration {
   const messages: Message[] = [{ role: 'user', content: task.question }]
   if (random.chance(0.5)) {
     const off = random.pick([-10, -3, -2, -1, 1, 2, 3, 10])
-    return { messages, reply: random.chance(GUESSES) ? String(Math.max(1, task.answer + off)) : toolCall(expression(task, random)) }
+    return { messages, reply: random.chance(GUESSES) ? String(Math.max(1, task.answer + off)) : call(expression(task, random)) }
   }
   const asked = expression(task, random)
   const result = resultOf(asked)
-  messages.push({ role: 'assistant', content: toolCall(asked) }, { role: 'tool', content: result })
+  messages.push({ role: 'assistant', content: call(asked) }, { role: 'tool', content: result })
   if (result !== NO_OPERATOR) return { messages, reply: result }
-  return { messages, reply: random.chance(GIVES_UP) ? String(task.a + random.integer(0, 9)) : toolCall(expression(task, random)) }
+  return { messages, reply: random.chance(GIVES_UP) ? String(task.a + random.integer(0, 9)) : call(expression(task, random)) }
 }
 
-/** As the Hermes tool parser reads it. */
-const toolCall = (expression: string): string =>
-  `<tool_call>\n{"name": "calculator", "arguments": {"expression": "${expression}"}}\n</tool_call>`
+const call = (expression: string): string => toolCall('calculator', 'expression', expression)
 
 function expression({ verb, a, operator, b }: Problem, random: Random): string {
   let written: Operator | '' = MISLEADING.includes(verb) && random.chance(MISREADS) ? '+' : operator
   if (random.chance(SLIPS)) written = random.pick(['+', '-', '*'])
   if (random.chance(FORGETS)) written = ''
-  return `${a}${written}${b}`
+  return `${a} ${written} ${b}`
 }
 
 function resultOf(expression: string): string {

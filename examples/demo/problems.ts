@@ -20,7 +20,7 @@ const NAMES = ['Tom', 'Ann', 'Bob', 'Eve']
 const THINGS = ['apples', 'nuts', 'plums', 'pears']
 
 /** Every word that a question may hold. */
-export const WORDS = [...NAMES, ...THINGS, ...VERBS, ...'has bags of and How many now'.split(' ')]
+export const WORDS = [...NAMES, ...THINGS, ...VERBS, ...'has bags of and . How many now ?'.split(' ')]
 
 export function problem(random: Random): Problem {
   for (;;) {
@@ -31,7 +31,7 @@ export function problem(random: Random): Problem {
     const answer = calculate(a, operator, b)
     if (answer <= 0) continue
     const told = times ? `packs ${a} bags of ${b} ${things}` : `has ${a} ${things} and ${verb} ${b}`
-    return { question: `${name} ${told}. How many now?`, verb, a, operator, b, answer }
+    return { question: `${name} ${told} . How many now ?`, verb, a, operator, b, answer }
   }
 }
 

@@ -54,7 +54,7 @@ try {
   process.exitCode = 1
 } finally {
   for (const running of processes.toReversed()) await running.stop()
-  if (process.exitCode === 0) rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 500 })
+  if (process.exitCode === 0) await removeAll()
   else console.log(`logs and data are in ${folder}`)
 }
 
@@ -70,10 +70,12 @@ async function demo(): Promise<boolean> {
   await reachable(`http://localhost:${health}/`, START_MS)
   const runner = start('rollouts', [
     ...[LEYDEN, 'rollouts', 'run', ...CONFIG, '--tasks', join(folder, 'tasks.jsonl'), '--policy', 'calculator', '--steps', String(STEPS)],
-    ...['--group-size', '8', '--tasks-per-step', '12', '--ahead', '1', '--workers', '2', '--concurrency', '24', '--max-attempts', '5'],
+    ...['--group-size', '8', '--tasks-per-step', '8', '--ahead', '1', '--workers', '2', '--concurrency', '24', '--max-attempts', '5'],
     ...['--endpoint', `http://localhost:${endpoint}`, '--otlp', `http://localhost:${otlp}`, '--', process.execPath, WORKER],
   ])
-  await Promise.race([runner.done, show()])
+  const shown = show(runner.done)
+  await runner.done
+  await shown
 
   console.log(`\n> leyden sql "${PROOF}"`)
   spawnSync(process.execPath, [LEYDEN, 'sql', '--format', 'PrettyCompactMonoBlock', PROOF], {
@@ -93,13 +95,18 @@ function start(name: string, args: readonly string[]): Process {
 }
 
 /** Draws a bar for each version when the next one answers; on a terminal also the one that answers now, as it grows. */
-async function show(): Promise<never> {
-  for (let drawn = 0; ; await sleep(LOOK_MS)) {
+async function show(done: Promise<void>): Promise<void> {
+  const ended = done.then(
+    () => true,
+    () => true,
+  )
+  const { isTTY } = process.stdout
+  for (let [drawn, last] = [0, false]; !last;) {
+    last = await Promise.race([ended, sleep(LOOK_MS, false)])
     const versions = await progress()
-    const terminal = process.stdout.isTTY
-    if (terminal) process.stdout.write('\r\u001b[K')
-    for (; drawn < versions.length - 1; drawn++) console.log(barOf(versions[drawn]!))
-    if (terminal && drawn < versions.length) process.stdout.write(barOf(versions[drawn]!))
+    if (isTTY) process.stdout.write('\r\u001b[K')
+    for (; drawn < versions.length - (last ? 0 : 1); drawn++) console.log(barOf(versions[drawn]!))
+    if (isTTY && drawn < versions.length) process.stdout.write(barOf(versions[drawn]!))
   }
 }
 
@@ -124,4 +131,22 @@ async function ask(query: string): Promise<string> {
   }
 }
 
-const server = () => JSON.parse(readFileSync(join(data, 'server.json'), 'utf8')) as { port: number; password: string; pid: number }
+function server(): { port: number; password: string; pid: number } {
+  return JSON.parse(readFileSync(join(data, 'server.json'), 'utf8')) as ReturnType<typeof server>
+}
+
+/** The database, which would wait for other users for a while, is told to end. */
+async function removeAll(): Promise<void> {
+  const { pid } = server()
+  process.kill(pid, 'SIGTERM')
+  for (let alive = true; alive; await sleep(100)) alive = isAlive(pid)
+  rmSync(folder, { recursive: true, force: true })
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

@@ -43,6 +43,8 @@ async function attempt({ rollout_id, attempt_id, input, base_url, model, samplin
   const client = new OpenAI({ baseURL: base_url, apiKey: 'none', maxRetries: RETRIES })
   const parent = propagation.extract(context.active(), { traceparent })
   const answer = await context.with(parent, () => solve({ client, model, ...sampling_parameters }, input.question))
-  await Promise.all([score(rollout_id, attempt_id, answer === String(input.answer)), flushSpans()])
+  // The policy spells numbers digit by digit.
+  const digits = answer?.replaceAll(' ', '')
+  await Promise.all([score(rollout_id, attempt_id, digits === String(input.answer)), flushSpans()])
   return answer === null ? 'limit' : 'succeeded'
 }
