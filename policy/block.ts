@@ -37,6 +37,8 @@ export interface Layout {
   /** [N, 1, W] of each token's position; the first half of `sin` is negated (see `rotate`). */
   readonly cos: T
   readonly sin: T
+  /** [W, W] Swaps the halves of a head, as a product: slices and concatenations cost ten times as much in WebAssembly. */
+  readonly swap: T
   /** Added to attention scores: 0 where a token may look, -1e9 where not. [batch or 1, 1, G · length, S]; null: it may look everywhere. */
   readonly mask: T | null
 }
@@ -70,7 +72,7 @@ export function forward(
   const k0 = tf.reshape(linear(tf, h, weights.k), [rows, kvHeads, headWidth])
   const v0 = tf.reshape(linear(tf, h, weights.v), [rows, kvHeads, headWidth])
   const normal = (z: T, weight: T | null) => (weight ? norm(tf, z, weight, config.normEpsilon) : z)
-  const rotated = (z: T) => rotate(tf, z, layout.cos, layout.sin)
+  const rotated = (z: T) => rotate(tf, z, layout, layout.sin)
   // The scores' scale is applied to the queries, which are fewer.
   const q = toHeads(tf, tf.mul(rotated(normal(q0, weights.qNorm)), scale(config)), layout, kvHeads)
   const fresh = {
@@ -129,8 +131,7 @@ export function backward(
 
   // The inverse of a rotation is the rotation by the negative angle.
   const back = tf.neg(layout.sin)
-  const derotated = (z: T, count: number) =>
-    rotate(tf, tf.reshape(fromHeads(tf, z, layout, count), [rows, count, headWidth]), layout.cos, back)
+  const derotated = (z: T, count: number) => rotate(tf, tf.reshape(fromHeads(tf, z, layout, count), [rows, count, headWidth]), layout, back)
   const denormal = (z0: T, weight: T | null, dz: T) => (weight ? normBackward(tf, z0, weight, normEpsilon, dz, gradients) : dz)
   const dQ0 = denormal(tape.q0, weights.qNorm, tf.mul(derotated(dQ, heads), scale(config)))
   const dK0 = denormal(tape.k0, weights.kNorm, derotated(dK, kvHeads))
@@ -191,10 +192,9 @@ function sumRows(tf: typeof TF, x: T): T {
 }
 
 /** Rotary embedding, pairs (i, i + W/2): x · cos + swapped(x) · sin, where sin is negative for the first half. x [N, heads, W]. */
-function rotate(tf: typeof TF, x: T, cos: T, sin: T): T {
-  const [rows, heads, width] = x.shape as [number, number, number]
-  const half = width / 2
-  const swapped = tf.concat([tf.slice(x, [0, 0, half], [rows, heads, half]), tf.slice(x, [0, 0, 0], [rows, heads, half])], -1)
+function rotate(tf: typeof TF, x: T, { cos, swap }: Layout, sin: T): T {
+  const shape = x.shape as [number, number, number]
+  const swapped = tf.reshape(tf.matMul(tf.reshape(x, [-1, shape[2]]), swap), shape)
   return tf.add(tf.mul(x, cos), tf.mul(swapped, sin))
 }
 

@@ -1,5 +1,5 @@
 // What the stock WebAssembly backend lacks for training. Its BatchMatMul is fast (XNNPACK) only for one pair of matrices without transposition and
-// falls back to a scalar loop, 20 to 40 times slower, for all that gradients and attention need; and its gather has no gradient kernel.
+// falls back to a scalar loop, 20 to 40 times slower, for all that gradients and attention need; its gather is slow, and its gradient is missing.
 //   decomp  transposes explicitly and multiplies pair by pair with XNNPACK, on views of the batches
 //   blas    calls cblas_sgemm on the WebAssembly heap
 
@@ -43,6 +43,23 @@ export function installKernels(tf: typeof TF, blas: Blas | null): void {
     const outer = (batches[0] >= batches[1] ? a : b).shape.slice(0, -2)
     const out = backend.makeOutput([...outer, m, n], 'float32')
     if (out.shape.every((size) => size > 0)) multiply({ backend, a, b, out, transposeA, transposeB, m, n, k, batches })
+    return out
+  })
+  replaceKernel(tf, 'GatherV2', ({ inputs, attrs }) => {
+    const { x, indices } = inputs as { x: TF.TensorInfo; indices: TF.TensorInfo }
+    const { axis, batchDims } = attrs as unknown as { axis: number; batchDims: number }
+    // With batchDims the stock kernel gives wrong values (tensorflow/tfjs#8658).
+    if (axis !== 0 || batchDims !== 0 || x.dtype !== 'float32') throw new Error('gather: only rows of float32 along axis 0')
+    const row = x.shape.slice(1)
+    const width = tf.util.sizeFromShape(row)
+    const out = backend.makeOutput([...indices.shape, ...row], 'float32')
+    const [from, rows, to] = [x, indices, out].map((tensor) => backend.typedArrayFromHeap(tensor)) as [
+      Float32Array,
+      Int32Array,
+      Float32Array,
+    ]
+    if (width === 1) rows.forEach((index, i) => (to[i] = from[index]!))
+    else rows.forEach((index, i) => to.set(from.subarray(index * width, (index + 1) * width), i * width))
     return out
   })
   replaceKernel(tf, 'UnsortedSegmentSum', ({ inputs, attrs }) => {
@@ -94,6 +111,9 @@ function blasMultiply({ sgemm }: Blas): (product: Product) => void {
   }
 }
 
+/** Rows of both matrices that a product over many of them takes at a time, so that what is transposed and packed stays in the processor's cache. */
+const TALL = 512
+
 function decompMultiply(tf: typeof TF, backend: BackendWasm): (product: Product) => void {
   const heap = backend.wasm as Heap
   // The stock wrapper marshals two shapes on every call; these two are written in place instead.
@@ -108,12 +128,12 @@ function decompMultiply(tf: typeof TF, backend: BackendWasm): (product: Product)
     return transpose({ inputs: { x }, backend, attrs: { perm } }) as TF.TensorInfo
   }
 
-  return ({ a, b, out, transposeA, transposeB, m, n, k, batches }) => {
+  const multiply = ({ a, b, out, transposeA, transposeB, m, n, k, batches }: Product): void => {
     const [left, right] = [transposeA ? transposed(a) : a, transposeB ? transposed(b) : b]
     heap.HEAP32.set([1, m, k, 1, k, n], shapes >>> 2)
-    const multiply = (idA: number, idB: number, idOut: number) => heap._BatchMatMul(idA, shapes, 3, idB, shapes + 12, 3, 0, 0, idOut)
+    const call = (idA: number, idB: number, idOut: number) => heap._BatchMatMul(idA, shapes, 3, idB, shapes + 12, 3, 0, 0, idOut)
     if (constants.has(right.dataId) && Math.max(...batches) === 1) {
-      multiply(...([left, right, out].map(({ dataId }) => backend.dataIdMap.get(dataId).id) as [number, number, number]))
+      call(...([left, right, out].map(({ dataId }) => backend.dataIdMap.get(dataId).id) as [number, number, number]))
     } else {
       const [offsetA, offsetB, offsetOut] = [left, right, out].map(({ dataId }) => backend.getMemoryOffset(dataId)) as [
         number,
@@ -125,7 +145,7 @@ function decompMultiply(tf: typeof TF, backend: BackendWasm): (product: Product)
         heap.tfjs.registerTensor(viewA, m * k, offsetA + i * stepA)
         heap.tfjs.registerTensor(viewB, k * n, offsetB + i * stepB)
         heap.tfjs.registerTensor(viewOut, m * n, offsetOut + i * 4 * m * n)
-        multiply(viewA, viewB, viewOut)
+        call(viewA, viewB, viewOut)
         // Forgets the view and what was packed for it; the memory stays with the tensor that it shows.
         heap.tfjs.disposeData(viewA)
         heap.tfjs.disposeData(viewB)
@@ -135,11 +155,45 @@ function decompMultiply(tf: typeof TF, backend: BackendWasm): (product: Product)
     if (transposeA) backend.disposeData(left.dataId)
     if (transposeB) backend.disposeData(right.dataId)
   }
+
+  /** aᵀ · b with far more rows than columns, a weight's gradient: the sum of the products of groups of rows. */
+  const multiplyTall = (product: Product): void => {
+    const { a, b, out, m, n, k } = product
+    const part = backend.makeOutput([m, n], 'float32')
+    for (let from = 0; from < k; from += TALL) {
+      const rows = Math.min(TALL, k - from)
+      const [rowsA, rowsB] = [rowView(a, m, from, rows), rowView(b, n, from, rows)]
+      multiply({ ...product, a: rowsA, b: rowsB, out: from === 0 ? out : part, k: rows })
+      forget(rowsA)
+      forget(rowsB)
+      if (from > 0) {
+        const [sum, addend] = [backend.typedArrayFromHeap(out), backend.typedArrayFromHeap(part)]
+        for (let i = 0; i < sum.length; i++) sum[i]! += addend[i]!
+      }
+    }
+    backend.disposeData(part.dataId)
+  }
+
+  const rowView = (matrix: TF.TensorInfo, columns: number, from: number, rows: number): TF.TensorInfo =>
+    backend.makeOutput([rows, columns], 'float32', backend.getMemoryOffset(matrix.dataId) + 4 * from * columns)
+  /** Disposal would free memory that is the matrix's. */
+  const forget = ({ dataId }: TF.TensorInfo): void => {
+    heap.tfjs.disposeData(backend.dataIdMap.get(dataId).id)
+    backend.dataIdMap.delete(dataId)
+  }
+
+  return (product) => {
+    const tall = product.transposeA && !product.transposeB && Math.max(...product.batches) === 1 && product.k > TALL
+    if (tall) multiplyTall(product)
+    else multiply(product)
+  }
 }
 
 /** A heap of 32-bit addresses ends at 4 GB. Unchecked, the null pointer of a failed allocation is used and the process dies of it later. */
 function guardHeap(heap: Heap): void {
   if (heap._malloc.name === 'guardedMalloc') return
+  // Emscripten's functions replace themselves when they are first called: after that, this one stays.
+  heap._free(heap._malloc(8))
   const malloc = heap._malloc
   heap._malloc = function guardedMalloc(bytes) {
     const pointer = malloc(bytes)

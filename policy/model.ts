@@ -39,7 +39,7 @@ export interface Model {
   readonly parameters: ReadonlyMap<string, Parameter>
   /** tokens [N] to [N, D] */
   embed(tokens: Int32Array): TF.Tensor
-  /** For `batch` sequences of `length` tokens at these positions [batch · length]. The caller disposes of cos and sin, or calls within tf.tidy. */
+  /** For `batch` sequences of `length` tokens at these positions [batch · length]. The caller disposes of its tensors, or calls within tf.tidy. */
   layout(positions: Int32Array, batch: number, length: number, mask: TF.Tensor | null): Layout
   /** [1, 1, G · length, length]: everything up to itself. */
   causalMask(length: number): TF.Tensor
@@ -110,6 +110,9 @@ export function buildModel(tf: typeof TF, config: ModelConfig, weights: Readonly
   if (frozenOutput) markConstant(frozenOutput)
   const rotations = rotationTable(config)
   const group = config.heads / config.kvHeads
+  const width = config.headWidth
+  const swap = new Float32Array(width * width)
+  for (let i = 0; i < width; i++) swap[i * width + ((i + width / 2) % width)] = 1
 
   return {
     config,
@@ -121,8 +124,8 @@ export function buildModel(tf: typeof TF, config: ModelConfig, weights: Readonly
     embed: (tokens) => tf.tidy(() => tf.gather(embedding, tf.tensor1d(tokens, 'int32'))),
     layout: (positions, batch, length, mask) => {
       const { cos, sin } = rotations(positions)
-      const shape: [number, number, number] = [positions.length, 1, config.headWidth]
-      return { batch, length, mask, cos: tf.tensor(cos, shape), sin: tf.tensor(sin, shape) }
+      const shape: [number, number, number] = [positions.length, 1, width]
+      return { batch, length, mask, cos: tf.tensor(cos, shape), sin: tf.tensor(sin, shape), swap: tf.tensor2d(swap, [width, width]) }
     },
     causalMask: (length) => {
       const mask = new Float32Array(group * length * length)
