@@ -8,7 +8,7 @@ import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
 import { hintOf, hintOfItem, placeOf, routeKey, splitKey } from '../data/routing.ts'
 import { endTime, isRoot, itemName, traceIds, type SpanBatch } from '../data/span_batch.ts'
-import { mayBeStray } from '../data/stray_rewards.ts'
+import { inTraces, mayBeStray } from '../data/stray_rewards.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
@@ -110,7 +110,8 @@ export default connector({
       sweep = setInterval(scheduleClose, SWEEP_MS)
     }
 
-    async function store(batches: readonly SpanBatch[]): Promise<void> {
+    async function store(sent: readonly SpanBatch[]): Promise<void> {
+      const batches = sent.map((batch) => inTraces(batch, options.join_keys))
       const hints = batches.map((batch) => Array.from({ length: batch.count }, (_, i) => hintOf(batch, i, options.group_by)))
       try {
         await storage.insertSpans(batches, hints)

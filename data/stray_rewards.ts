@@ -1,10 +1,13 @@
 // Rewards that come by themselves: a score about a rollout that ran elsewhere, long ago, or has not begun. What each is about
 // is written as keys, `name` NUL `value`, and one that finds no rollout waits here until one with such a key is known.
 
+import { createHash } from 'node:crypto'
+
 import type { Dialect, Target } from './dialect.ts'
 import { EVALUATION, SCORE } from './evaluation.ts'
 import type { Problem, Reward, Rollout } from './rollout.ts'
-import { itemName } from './scan.ts'
+import { rewrite } from './rewrite.ts'
+import { itemName, traceId } from './scan.ts'
 import type { Item } from './span.ts'
 import type { SpanBatch } from './span_batch.ts'
 import { textOf } from './values.ts'
@@ -18,6 +21,25 @@ export const targetKey = (name: string, value: string): string => `${name}\u0000
 export function mayBeStray(batch: SpanBatch, i: number): boolean {
   const name = itemName(batch, i)
   return batch.signal === 'logs' ? name === EVALUATION : name.startsWith('agentlightning.')
+}
+
+/**
+ * Evaluations that were written outside of any trace and say what they are about get traces of their own, as scores have: that is how
+ * they are kept until their rollout is known, and joined to it.
+ */
+export function inTraces(batch: SpanBatch, joinKeys: readonly string[]): SpanBatch {
+  if (batch.signal !== 'logs') return batch
+  const outside = Array.from({ length: batch.count }, (_, i) => i).some(
+    (i) => itemName(batch, i) === EVALUATION && traceId(batch, i) === '',
+  )
+  if (!outside) return batch
+  const telling = new Set([RESPONSE, SESSION, SCORE.rollout_id, SCORE.span_id, ...joinKeys])
+  return rewrite(batch, (message) => {
+    const { eventName, traceId, attributes = [] } = message as { eventName?: string; traceId?: string; attributes?: { key: string }[] }
+    if (eventName !== EVALUATION || traceId || !attributes.some(({ key }) => telling.has(key))) return message
+    const own = createHash('sha256').update(JSON.stringify(message)).digest('hex').slice(0, 32)
+    return { ...message, traceId: own, attributes: [...attributes, { key: SCORE.detached, value: { boolValue: true } }] }
+  })
 }
 
 /**

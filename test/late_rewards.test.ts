@@ -95,6 +95,25 @@ test('a reward span in a trace of its own finds the call that its link names', a
   expect(await leyden.query(`SELECT 1 FROM rollouts WHERE rollout_id = '${traceIdOf('elsewhere')}'`)).toEqual([])
 })
 
+test('an evaluation outside of any trace finds the call whose response it names, and one that names nothing is counted', async () => {
+  await run('outside', [call('outside', { attributes: { 'gen_ai.response.id': 'response-outside' } })])
+  const evaluation = (more: Record<string, string>) => ({
+    eventName: 'gen_ai.evaluation.result',
+    timeUnixNano: '1764000001000000000',
+    attributes: [
+      { key: 'gen_ai.evaluation.name', value: { stringValue: 'correct' } },
+      { key: 'gen_ai.evaluation.score.value', value: { doubleValue: 0.75 } },
+      ...Object.entries(more).map(([key, stringValue]) => ({ key, value: { stringValue } })),
+    ],
+  })
+  const logRecords = [evaluation({}), evaluation({ 'gen_ai.response.id': 'response-outside' })]
+  expect((await leyden.post('logs', { resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] })).status).toBe(200)
+  await outcomeOf('outside', 0.75)
+  expect(await leyden.query(`SELECT count() AS n FROM rollouts WHERE rollout_id NOT IN (SELECT rollout_id FROM transitions)`)).toEqual([
+    { n: 0 },
+  ])
+})
+
 test('a score that waits is found again after a restart', async () => {
   await score({ rolloutId: 'restarted', value: 1 })
   const { folder } = leyden
