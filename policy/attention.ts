@@ -33,8 +33,13 @@ export function attendHead(
     for (const end = Math.min(count, t + BLOCK); t < end;) {
       const k0 = block + (t % BLOCK) * kvWidth
       if (t + 4 <= end) {
-        const [k1, k2, k3] = [k0 + kvWidth, k0 + 2 * kvWidth, k0 + 3 * kvWidth]
-        let [s0, s1, s2, s3] = [0, 0, 0, 0]
+        const k1 = k0 + kvWidth
+        const k2 = k1 + kvWidth
+        const k3 = k2 + kvWidth
+        let s0 = 0
+        let s1 = 0
+        let s2 = 0
+        let s3 = 0
         for (let i = 0; i < width; i++) {
           const q = query[from + i]!
           s0 += q * keys[k0 + i]!
@@ -69,8 +74,12 @@ export function attendHead(
       const v0 = block + (t % BLOCK) * kvWidth
       const p0 = scores[t]! * share
       if (t + 4 <= end) {
-        const [v1, v2, v3] = [v0 + kvWidth, v0 + 2 * kvWidth, v0 + 3 * kvWidth]
-        const [p1, p2, p3] = [scores[t + 1]! * share, scores[t + 2]! * share, scores[t + 3]! * share]
+        const v1 = v0 + kvWidth
+        const v2 = v1 + kvWidth
+        const v3 = v2 + kvWidth
+        const p1 = scores[t + 1]! * share
+        const p2 = scores[t + 2]! * share
+        const p3 = scores[t + 3]! * share
         for (let i = 0; i < width; i++) {
           out[to + i]! += p0 * values[v0 + i]! + p1 * values[v1 + i]! + p2 * values[v2 + i]! + p3 * values[v3 + i]!
         }

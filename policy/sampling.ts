@@ -59,10 +59,17 @@ function keep(weights: Float64Array, total: number, top_k: number, top_p: number
   return order.slice(0, count)
 }
 
-/** The `count` heaviest, heaviest first. */
+/** The `count` heaviest, heaviest first, equal ones by id. */
 function highest(weights: Float64Array, count: number): number[] {
-  const nth = weights.toSorted().at(-Math.min(count, weights.length))!
-  return sorted(weights, nth).slice(0, count)
+  const ids: number[] = []
+  for (let i = 0; i < weights.length; i++) {
+    if (ids.length === count && weights[i]! <= weights[ids[count - 1]!]!) continue
+    let place = ids.length
+    while (place > 0 && weights[ids[place - 1]!]! < weights[i]!) place--
+    ids.splice(place, 0, i)
+    if (ids.length > count) ids.pop()
+  }
+  return ids
 }
 
 /** Those that weigh at least `floor`, heaviest first, equal ones by id. */
