@@ -4,7 +4,7 @@
 import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import type OpenAI from 'openai'
 
-import { evaluate } from './calculator.ts'
+import { calculator, evaluate } from './calculator.ts'
 
 type Message = OpenAI.Chat.ChatCompletionMessageParam
 type ToolCall = OpenAI.Chat.ChatCompletionMessageToolCall
@@ -12,15 +12,6 @@ type ToolCall = OpenAI.Chat.ChatCompletionMessageToolCall
 const MAX_TURNS = 3
 
 const tracer = trace.getTracer('calculator_agent')
-
-const calculator: OpenAI.Chat.ChatCompletionTool = {
-  type: 'function',
-  function: {
-    name: 'calculator',
-    description: 'Calculates, for example 34-12.',
-    parameters: { type: 'object', properties: { expression: { type: 'string' } }, required: ['expression'] },
-  },
-}
 
 /** How to ask the model. */
 export interface Asking {
