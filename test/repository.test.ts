@@ -33,7 +33,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   exporters: COMPONENT,
   extensions: [...COMPONENT, 'trainer'],
   cli: [...COMPONENT, 'agent', 'trainer', 'endpoint', 'receivers', 'processors', 'connectors', 'exporters', 'extensions'],
-  examples: ['data', 'pipeline'],
+  examples: ['data', 'pipeline', 'policy', 'agent'],
   bench: [...COMPONENT, 'trainer', 'cli', 'test'],
 }
 const KINDS = ['receivers', 'processors', 'connectors', 'exporters', 'extensions'] as const
