@@ -103,10 +103,14 @@ export async function train(options: TrainerOptions, surroundings: Surroundings)
     await ask(() => training.take(step, usesOf(taken, epochs)))
     const learning_rate = rateAt(step, options)
     const random = uniforms(options.seed + step * 2 ** 32)
-    const updated =
-      prepared.turns.length > 0
-        ? await updateLearner(learner, objective, prepared, { epochs, minibatches, tokens_per_pass, learning_rate, random })
-        : UNCHANGED
+    let updated = UNCHANGED
+    try {
+      if (prepared.turns.length > 0)
+        updated = await updateLearner(learner, objective, prepared, { epochs, minibatches, tokens_per_pass, learning_rate, random })
+    } catch (error) {
+      // The same would come of it again.
+      return { kind: 'paused', step: step - 1, why: `the update failed: ${(error as Error).message}` }
+    }
     const after = paused(prepared.turns.length > 0 ? checkFigures(updated, updated.grad_norm, BOUNDS) : [])
     if (after) return after
 
