@@ -1,14 +1,18 @@
-// npm run bench -- <air|ingest|assemble|read|grpc|soak>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <air|ingest|assemble|read|grpc|endpoint|decode|soak|train>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 
 import { airToy } from './air.ts'
 import { assembleOne } from './assemble.ts'
+import { creditLate } from './credit.ts'
+import { decode } from './decode.ts'
+import { endpoint } from './endpoint.ts'
 import { grpcTransports } from './grpc.ts'
 import { ingest } from './ingest.ts'
 import { readAgain } from './read.ts'
 import { soak } from './soak.ts'
+import { train } from './train.ts'
 
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 
@@ -20,14 +24,23 @@ Usage:
       Sends agents' spans over OTLP to a Leyden that stores them, to one that also makes transitions of them, and to an
       OpenTelemetry Collector, in turn: spans per CPU-second, per second, memory, and whether all that was acknowledged
       was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
+  npm run bench -- credit [--rollouts 200000] [--late 10000]
+      Late scores on a store of so many rollouts, and reading a training batch afterwards; what one would do without Leyden beside it.
   npm run bench -- assemble [--spans 20000,100000]
       Assembles and credits one rollout of so many spans.
   npm run bench -- read [--spans 20000,100000]
       Reads the spans of one rollout: decoding, then reading, each per second of CPU.
   npm run bench -- grpc [--batch 1,64,512] [--seconds 5]
       What the gRPC transport costs by itself, against @grpc/grpc-js.
+  npm run bench -- endpoint [--seconds 5]
+      What the OpenAI endpoint adds to a model server, against a bare proxy; and its own decoder under many agents, with new versions.
+  npm run bench -- decode [--sizes 50k,300k,4M] [--agents 1,8,20,32] [--seconds 5]
+      The decoder under so many agents at once, each of several turns: tokens per second, by size of the policy and by kernels.
   npm run bench -- soak [--minutes 10] [--rate 5000] [--transport http,grpc]
       Holds a rate of spans a second while Leyden is killed (-9) every 30 s, and counts what was acknowledged, stored, doubled and lost.
+  npm run bench -- train [--models 50k,4m,135m] [--kernels decomp,blas] [--steps 5] [--peer grpo_step.py]
+      Training steps of random policies on four-turn rollouts: tokens per second, memory, tensors left behind. --peer runs a
+      script that steps the same batch in PyTorch.
 
 Compare only figures of one run on one machine.
 `
@@ -43,8 +56,16 @@ const { positionals, values } = parseArgs({
     collector: { type: 'string', default: '' },
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '5000' },
+    rollouts: { type: 'string', default: '200000' },
+    late: { type: 'string', default: '10000' },
     spans: { type: 'string', default: '20000,100000' },
     seeds: { type: 'string', default: '8' },
+    models: { type: 'string', default: '50k,4m' },
+    kernels: { type: 'string', default: 'decomp,blas' },
+    steps: { type: 'string', default: '5' },
+    peer: { type: 'string', default: '' },
+    sizes: { type: 'string', default: '50k,300k,4M' },
+    agents: { type: 'string', default: '1,8,20,32' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -63,9 +84,14 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
       collector: values.collector,
     }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
+  credit: () => creditLate({ rollouts: Number(values.rollouts), late: Number(values.late) }),
   assemble: () => assembleOne(numbers(values.spans)),
+  endpoint: () => endpoint(Number(values.seconds)),
+  decode: () => decode({ sizes: values.sizes.split(','), agents: numbers(values.agents), seconds: Number(values.seconds) }),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
+  train: () =>
+    train({ kernels: values.kernels.split(','), models: values.models.split(','), steps: Number(values.steps), peer: values.peer }),
 }
 
 const bench = BENCHES[positionals[0] ?? '']

@@ -15,7 +15,7 @@ import { ApiError, apiError, errorBody, invalid } from './errors.ts'
 import { isJson, wrong, type Json } from './fields.ts'
 import type { Limits } from './limits.ts'
 import { findModel, modelCard, modelList, type Model } from './models.ts'
-import { originOf, splitPath } from './origin.ts'
+import { decoded, originOf, splitPath } from './origin.ts'
 import type { Recorder } from './recorder.ts'
 import { createRemembered } from './remembered.ts'
 import { createResponses } from './responses.ts'
@@ -48,25 +48,26 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   const { models, authenticate, limits, lease, maxBodyBytes, recorder, server, log } = options
   const created = Math.floor(Date.now() / 1_000)
   const apis = new Map([chat, completions, createResponses(createRemembered(REMEMBERED_BYTES))].map((api) => [`/v1${api.path}`, api]))
-  const ending = new AbortController()
-  const open = new Set<ServerResponse>()
+  /** Every answer that is not out yet, and how to end it. */
+  const open = new Map<ServerResponse, AbortController>()
   let closed = () => {}
   let draining = false
 
-  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function route(request: IncomingMessage, response: ServerResponse, abort: AbortSignal): Promise<void> {
     const { parts, path } = splitPath(request.url!)
-    const id = randomBytes(12).toString('hex')
-    response.setHeader('x-request-id', id)
+    const random = randomBytes(36).toString('hex')
+    const ids = { id: random.slice(0, 24), span_id: random.slice(24, 40), trace_id: random.slice(40) }
+    response.setHeader('x-request-id', ids.id)
     try {
       if (path === '/health/live') return send(response, 200, { status: 'live' })
       if (path === '/health/ready') return ready(response)
       await authenticate?.((name) => request.headers[name]?.toString())
       const api = apis.get(path)
-      if (api && request.method === 'POST') return await call(api, id, parts, request, response)
+      if (api && request.method === 'POST') return await call(api, ids, parts, request, response, abort)
       if (request.method !== 'GET') throw nowhere(request.method!, path)
       if (path === '/v1/models') return send(response, 200, modelList([...models.keys()], created))
       if (!path.startsWith('/v1/models/')) throw nowhere(request.method, path)
-      const name = decodeURIComponent(path.slice('/v1/models/'.length))
+      const name = decoded(path.slice('/v1/models/'.length))
       findModel(models, name)
       send(response, 200, modelCard(name, created))
     } catch (error) {
@@ -85,20 +86,18 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   /** From here on, whatever happens is recorded. */
   async function call(
     api: Api,
-    id: string,
+    ids: { readonly id: string; readonly span_id: string; readonly trace_id: string },
     parts: ReadonlyMap<string, string>,
     request: IncomingMessage,
     response: ServerResponse,
+    abort: AbortSignal,
   ): Promise<void> {
     const started_at = Date.now()
     const said: Said = {}
     const held = lease()
-    const gone = new AbortController()
-    response.once('close', () => response.writableFinished || gone.abort(GONE))
     const origin = originOf(parts, request.headers)
-    const trace_id = origin.trace_id || traceOf(origin.attributes)
-    const span_id = randomBytes(8).toString('hex')
-    const abort = AbortSignal.any([gone.signal, ending.signal])
+    const { span_id } = ids
+    const trace_id = origin.trace_id || traceOf(origin.attributes) || ids.trace_id
     let body: Json | undefined
     let leave: (() => void) | undefined
     let error: ApiError | undefined
@@ -112,7 +111,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       const traceparent = `00-${trace_id}-${span_id}-01`
       const { headers } = request
       await engine.answer(
-        { api, id: `${api.id_prefix}${id}`, model: body.model, version, body, bytes, headers, traceparent, response, abort },
+        { api, id: `${api.id_prefix}${ids.id}`, model: body.model, version, body, bytes, headers, traceparent, response, abort },
         said,
       )
     } catch (thrown) {
@@ -157,17 +156,21 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   }
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
-    open.add(response)
+    const gone = new AbortController()
+    open.set(response, gone)
     response.once('close', () => {
+      if (!response.writableFinished) gone.abort(GONE)
       open.delete(response)
       if (open.size === 0) closed()
     })
-    void route(request, response)
+    void route(request, response, gone.signal)
   }
 
   async function drain(ms: number): Promise<void> {
     draining = true
-    const timer = setTimeout(() => ending.abort(stopping()), ms)
+    const timer = setTimeout(() => {
+      for (const gone of open.values()) gone.abort(stopping())
+    }, ms)
     if (open.size > 0) await new Promise<void>((resolve) => (closed = resolve))
     clearTimeout(timer)
   }
@@ -191,9 +194,9 @@ function parse(bytes: Buffer): Json {
   return body
 }
 
-/** The calls of an attempt whose agent has no traces are one trace. */
+/** The calls of an attempt whose agent has no traces are one trace; '' where there is no attempt. */
 function traceOf({ 'leyden.rollout.id': rollout, 'leyden.attempt.id': attempt = '' }: Readonly<Record<string, string>>): string {
-  if (rollout === undefined) return randomBytes(16).toString('hex')
+  if (rollout === undefined) return ''
   return createHash('sha256').update(`${rollout}\0${attempt}`).digest('hex').slice(0, 32)
 }
 

@@ -27,6 +27,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 const PATH = /^((?:\/(?:rollout|attempt|task|group|group_size|mode)\/[^/]+)*)(\/.*)$/
 const TRACEPARENT = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(?:-|$)/
 const MAX_LENGTH = 256
+const EMPTY: ReadonlyMap<string, string> = new Map()
 
 /** `/rollout/r1/attempt/a1/v1/models` is `/v1/models` for attempt a1 of r1. */
 export function splitPath(url: string): { parts: ReadonlyMap<string, string>; path: string } {
@@ -39,7 +40,7 @@ export function splitPath(url: string): { parts: ReadonlyMap<string, string>; pa
 }
 
 export function originOf(parts: ReadonlyMap<string, string>, headers: IncomingHttpHeaders): Origin {
-  const baggage = readBaggage(headers.baggage?.toString() ?? '')
+  const baggage = headers.baggage === undefined ? EMPTY : readBaggage(headers.baggage.toString())
   const attributes: Record<string, string> = {}
   for (const [attribute, part, names] of NAMES) {
     const sent = names.map((name) => headers[name]?.toString()).find(Boolean)
@@ -55,7 +56,8 @@ function readBaggage(header: string): ReadonlyMap<string, string> {
   return new Map(members.flatMap(([key, value]) => (value === undefined ? [] : [[key!.trim(), decoded(value.trim())] as const])))
 }
 
-function decoded(text: string): string {
+/** Percent-encoding undone, where it is one. */
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
