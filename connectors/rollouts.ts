@@ -21,8 +21,12 @@ import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts
 const MIB = 1_048_576
 /** How often rollouts are looked through for those that are due. */
 const SWEEP_MS = 200
-/** At most so many rollouts are closed together: one insert, one commit. More would be less work for ClickHouse and more memory here. */
-const CLOSE_TOGETHER = 24
+/**
+ * At most so many rollouts, and about so many bytes of spans, are closed together: ten requests to ClickHouse, whose cost hardly depends
+ * on how much they carry. More would be less work for it and more memory here.
+ */
+const CLOSE_TOGETHER = 256
+const CLOSE_BYTES = 2 * MIB
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
 /** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
@@ -204,7 +208,17 @@ export default connector({
     }
 
     async function close(due: readonly Due[]): Promise<void> {
-      for (let i = 0; i < due.length; i += CLOSE_TOGETHER) await settle(due.slice(i, i + CLOSE_TOGETHER))
+      let some: Due[] = []
+      let bytes = 0
+      for (const one of due) {
+        some.push(one)
+        bytes += one.rollout.bytes
+        if (some.length < CLOSE_TOGETHER && bytes < CLOSE_BYTES) continue
+        await settle(some)
+        some = []
+        bytes = 0
+      }
+      if (some.length > 0) await settle(some)
     }
 
     /** Storage commits a revision only when every pipeline behind has taken it. */
