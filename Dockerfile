@@ -17,7 +17,7 @@ USER node
 VOLUME /data
 ENV CLICKHOUSE_URL=embedded:/data
 # OTLP over gRPC and HTTP, health, Prometheus
-EXPOSE 4317 4318 13133 8888
+EXPOSE 4317 4318 4319 13133 8888
 HEALTHCHECK --interval=10s --start-period=30s \
   CMD ["node", "-e", "fetch('http://localhost:13133/').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["leyden"]

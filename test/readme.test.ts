@@ -111,12 +111,13 @@ describe("the README's commands", () => {
   let http: number
 
   beforeAll(async () => {
-    const [grpc, health] = [await freePort(), await freePort()]
+    const [grpc, health, scores] = [await freePort(), await freePort(), await freePort()]
     http = await freePort()
     env = { ...process.env, CLICKHOUSE_URL: `embedded:${folder}/store`, OTEL_EXPORTER_OTLP_ENDPOINT: `http://localhost:${grpc}` }
     const elsewhere = {
       'receivers.otlp.protocols.grpc.endpoint': `localhost:${grpc}`,
       'receivers.otlp.protocols.http.endpoint': `localhost:${http}`,
+      'receivers.scores.endpoint': `localhost:${scores}`,
       'extensions.health_check.endpoint': `localhost:${health}`,
       'connectors.rollouts.root_grace': '200ms',
       'service.telemetry.metrics.level': 'none',
