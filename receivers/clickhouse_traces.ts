@@ -101,12 +101,16 @@ export default receiver({
       const range = { from: String(from), to: String(to) }
       const rows = await client.query({ query: minutes, query_params: range, format: 'JSONEachRow', abort_signal: stop.signal })
       const slices = slicesOf(await rows.json<Minute>(), from, to)
-      for (const { from, to } of slices) {
-        const { stream } = await client.exec({
-          query,
-          query_params: { from: String(from), to: String(to) },
-          abort_signal: stop.signal,
-        })
+      const ask = (slice: Range) => {
+        const query_params = { from: String(slice.from), to: String(slice.to) }
+        return inTheMeantime(client.exec({ query, query_params, abort_signal: stop.signal }))
+      }
+      let asked = slices[0] && ask(slices[0])
+      for (const [i, { to }] of slices.entries()) {
+        const { stream } = await asked!
+        // The next rows are looked for, and the next request is written, while this one is stored.
+        asked = slices[i + 1] && ask(slices[i + 1]!)
+        let sending = inTheMeantime(Promise.resolve(0))
         let spans = 0
         let rest: Buffer[] = []
         let bytes = 0
@@ -116,12 +120,15 @@ export default receiver({
           if (bytes < REQUEST_BYTES) continue
           const all = Buffer.concat(rest)
           const { request, used } = requestFrom(all, forms)
-          spans += await send(request, next)
+          spans += await sending
+          sending = inTheMeantime(send(request, next))
           rest = [all.subarray(used)]
           // A row may be larger than all that: ask again only when there is as much more.
           bytes = used === 0 ? 0 : all.length - used
         }
-        spans += await send(requestFrom(Buffer.concat(rest), forms).request, next)
+        const { request } = requestFrom(Buffer.concat(rest), forms)
+        spans += await sending
+        spans += await send(request, next)
         yield { done: to, spans }
       }
     }
@@ -164,6 +171,12 @@ export default receiver({
     }
   },
 })
+
+/** Its failure is told to whoever waits for it, later. */
+function inTheMeantime<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {})
+  return work
+}
 
 interface Minute {
   /** Seconds since the Unix epoch. */
