@@ -22,16 +22,17 @@ const tokenizer = await openTokenizer(folders[0]!)
 const SAMPLING: Sampling = { temperature: 1, top_p: 1, top_k: 0, max_tokens: 12, stop: [], seed: 1, top_logprobs: 0 }
 const prompt = tokenizer.encode('How many singers are older than 30?')
 
-const modelOf = (version: number, blocks = 200): LoadedModel => ({
-  forward: openForward(readCheckpoint(folders[version - 1]!), products, blocks, 64),
+const modelOf = (version: number, blocks = 200, tokens_per_pass = 64): LoadedModel => ({
+  forward: openForward(readCheckpoint(folders[version - 1]!), products, blocks, tokens_per_pass),
   cache: openKvCache(blocks),
   tokenizer,
   context: 512,
+  tokens_per_pass,
 })
 
-function open({ max_running = 8, tokens_per_step = 64, blocks = 200 } = {}): Batch {
-  const batch = openBatch({ max_running, tokens_per_step })
-  batch.load(1, modelOf(1, blocks))
+function open({ max_running = 8, tokens_per_pass = 64, blocks = 200 } = {}): Batch {
+  const batch = openBatch({ max_running })
+  batch.load(1, modelOf(1, blocks, tokens_per_pass))
   batch.promote(1)
   return batch
 }
@@ -77,10 +78,10 @@ describe('the same seed, prompt and version give the same answer', () => {
   const alone = Array.from({ length: 20 }, (_, i) => answer({ seed: i, max_tokens: 5 + (i % 9) }, prompt.slice(0, 3 + (i % 8))))
 
   test.each([
-    ['beside others', { max_running: 20, tokens_per_step: 64 }],
-    ['with few places', { max_running: 3, tokens_per_step: 64 }],
-    ['with prompts read in pieces', { max_running: 5, tokens_per_step: 6 }],
-    ['with a cache that is full', { max_running: 20, tokens_per_step: 64, blocks: 4 }],
+    ['beside others', { max_running: 20, tokens_per_pass: 64 }],
+    ['with few places', { max_running: 3, tokens_per_pass: 64 }],
+    ['with prompts read in pieces', { max_running: 5, tokens_per_pass: 6 }],
+    ['with a cache that is full', { max_running: 20, tokens_per_pass: 64, blocks: 4 }],
   ])('%s', (_, options) => {
     const batch = open(options)
     const results = new Map<number, Result>()

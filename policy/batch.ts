@@ -15,13 +15,13 @@ export interface LoadedModel {
   readonly tokenizer: Tokenizer
   /** Most tokens of a prompt and its answer. */
   readonly context: number
+  /** Most tokens read in one pass, at least `max_running`: the longer a pass, the longer the others wait for their next token. */
+  readonly tokens_per_pass: number
 }
 
 export interface BatchOptions {
   /** Answers under way at once; others wait. */
   readonly max_running: number
-  /** Tokens read in one step, at least `max_running`. */
-  readonly tokens_per_step: number
 }
 
 export interface BatchRequest {
@@ -62,7 +62,7 @@ interface Answer {
   left: number
 }
 
-export function openBatch({ max_running, tokens_per_step }: BatchOptions): Batch {
+export function openBatch({ max_running }: BatchOptions): Batch {
   const models = new Map<number, LoadedModel>()
   /** Given up, but in use. */
   const released = new Set<LoadedModel>()
@@ -122,7 +122,7 @@ export function openBatch({ max_running, tokens_per_step }: BatchOptions): Batch
     const complete: { readonly answer: Answer; readonly row: number }[] = []
     for (const answer of inOrder) {
       const { sequence } = answer
-      const piece = answer.unread.slice(0, tokens_per_step - rows.length)
+      const piece = answer.unread.slice(0, model.tokens_per_pass - rows.length)
       if (piece.length === 0) break
       model.cache.extend(sequence, piece.length)
       piece.forEach((token, i) => rows.push({ token, position: sequence.tokens.length + i, blocks: sequence.blocks }))

@@ -13,7 +13,7 @@ export interface DecoderOptions extends Partial<WorkerOptions> {
   readonly max_waiting?: number
 }
 
-const DEFAULTS = { kernels: 'auto', max_running: 32, tokens_per_step: 256, cache_bytes: 256 * 2 ** 20, max_waiting: 256 } as const
+const DEFAULTS = { kernels: 'auto', max_running: 32, cache_bytes: 256 * 2 ** 20, max_waiting: 256 } as const
 
 /** After a crash the thread starts again at once, after further ones ever later. */
 const RESTART_MS = { first: 100, most: 30_000 }
@@ -27,8 +27,7 @@ interface Pending {
 }
 
 export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
-  const { max_waiting, ...settings } = { ...DEFAULTS, ...given }
-  const options: WorkerOptions = { ...settings, tokens_per_step: Math.max(settings.tokens_per_step, settings.max_running) }
+  const { max_waiting, ...options } = { ...DEFAULTS, ...given }
   const pending = new Map<number, Pending>()
   const loading = new Map<number, { readonly folder: string; readonly resolve: () => void; readonly reject: (reason: Error) => void }>()
   /** Loaded versions and their folders. */

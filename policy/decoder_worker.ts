@@ -11,7 +11,6 @@ import { openTokenizer } from './tokenizer.ts'
 
 export interface WorkerOptions extends ProductOptions {
   readonly max_running: number
-  readonly tokens_per_step: number
   readonly cache_bytes: number
 }
 
@@ -25,6 +24,10 @@ export type FromWorker =
   | { readonly kind: 'ready'; readonly line: string }
   | { readonly kind: 'loaded'; readonly version: number; readonly problem: string | null }
   | { readonly kind: 'step'; readonly events: readonly BatchEvent[] }
+
+/** A pass is kept to some 50 ms, at 30 GFLOP/s and two operations per parameter and token: prompts longer than that are read in pieces. */
+const PARAMETERS_PER_PASS = 750_000_000
+const MOST_TOKENS_PER_PASS = 256
 
 const port = parentPort!
 const options = workerData as WorkerOptions
@@ -67,8 +70,10 @@ async function load(version: number, folder: string): Promise<void> {
     const wanted = options.max_running * Math.ceil(config.context / BLOCK)
     const blocks = Math.min(wanted, Math.floor(options.cache_bytes / bytesPerBlock(config)))
     const context = Math.min(config.context, blocks * BLOCK)
-    const forward = openForward(checkpoint, products, blocks, options.tokens_per_step)
-    batch.load(version, { forward, cache: openKvCache(blocks), tokenizer, context })
+    const parameters = [...checkpoint.weights.values()].reduce((sum, { data }) => sum + data.length, 0)
+    const tokens_per_pass = Math.max(options.max_running, Math.min(MOST_TOKENS_PER_PASS, Math.floor(PARAMETERS_PER_PASS / parameters)))
+    const forward = openForward(checkpoint, products, blocks, tokens_per_pass)
+    batch.load(version, { forward, cache: openKvCache(blocks), tokenizer, context, tokens_per_pass })
     tell({ kind: 'loaded', version, problem: null })
   } catch (error) {
     tell({ kind: 'loaded', version, problem: (error as Error).message })
