@@ -11,6 +11,6 @@ export const making: Making = {
   intermediate: 112,
   layers: 2,
   context: 96,
-  steps: 1000,
+  steps: 3000,
   seed: 1,
 }
