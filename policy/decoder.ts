@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 
 import type { BatchEvent } from './batch.ts'
 import { DecoderBusy, type Decoder, type Generation, type SampledToken } from './decoding.ts'
-import type { FromWorker, ToWorker, WorkerOptions } from './decoder_worker.ts'
+import type { FromWorker, ToWorker, WorkerData, WorkerOptions } from './decoder_worker.ts'
 
 export interface DecoderOptions extends Partial<WorkerOptions> {
   /** Answers that may wait for a place; more are refused. */
@@ -40,11 +40,14 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
   let timer: NodeJS.Timeout | undefined
   let line = ''
   let worker: Worker | null = null
+  /** It has loaded what was loaded before. */
+  let ready = false
   const send = (message: ToWorker) => worker?.postMessage(message)
 
   function start(): Promise<void> {
     return new Promise((resolve, reject) => {
-      const thread = new Worker(createRequire(import.meta.url).resolve('#decoder-worker'), { workerData: options })
+      const workerData: WorkerData = { ...options, versions: [...folders], live }
+      const thread = new Worker(createRequire(import.meta.url).resolve('#decoder-worker'), { workerData })
       let problem = 'it ended'
       worker = thread
       thread.on('error', (error) => (problem = error.message))
@@ -55,8 +58,7 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
       thread.on('message', (message: FromWorker) => {
         if (message.kind === 'ready') {
           line = message.line
-          for (const [version, folder] of folders) send({ kind: 'load', version, folder })
-          if (live !== null) send({ kind: 'promote', version: live })
+          ready = true
           resolve()
         } else if (message.kind === 'loaded') settle(message.version, message.problem)
         else for (const event of message.events) take(event)
@@ -66,6 +68,7 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
 
   function ended(problem: string): void {
     worker = null
+    ready = false
     if (closed) return
     rejectAll(new Error(`the decoder's thread died (${problem}); ask again`))
     restarts++
@@ -122,7 +125,7 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
     generate(prompt, sampling, each, abort, version) {
       return new Promise((resolve, reject) => {
         abort.throwIfAborted()
-        if (!worker) throw new Error("the decoder's thread is starting again; ask again")
+        if (!ready) throw new Error("the decoder's thread is starting again; ask again")
         if (version !== undefined && !folders.has(version)) throw new Error(`version ${version} is not loaded`)
         if (version === undefined && live === null) throw new Error('no version is live')
         if (pending.size >= options.max_running + max_waiting) throw new DecoderBusy(pending.size)
@@ -145,7 +148,7 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
     },
     load(version, folder) {
       return new Promise((resolve, reject) => {
-        if (!worker) throw new Error("the decoder's thread is starting again; ask again")
+        if (!ready) throw new Error("the decoder's thread is starting again; ask again")
         if (folders.has(version) || loading.has(version)) throw new Error(`version ${version} is loaded already`)
         loading.set(version, { folder, resolve, reject })
         send({ kind: 'load', version, folder })

@@ -14,6 +14,12 @@ export interface WorkerOptions extends ProductOptions {
   readonly cache_bytes: number
 }
 
+export interface WorkerData extends WorkerOptions {
+  /** What the thread before this one had loaded, by version, and which was live. */
+  readonly versions: readonly (readonly [version: number, folder: string])[]
+  readonly live: number | null
+}
+
 export type ToWorker =
   | { readonly kind: 'load'; readonly version: number; readonly folder: string }
   | { readonly kind: 'promote' | 'release'; readonly version: number }
@@ -30,7 +36,7 @@ const PARAMETERS_PER_PASS = 750_000_000
 const MOST_TOKENS_PER_PASS = 256
 
 const port = parentPort!
-const options = workerData as WorkerOptions
+const options = workerData as WorkerData
 const tell = (message: FromWorker) => port.postMessage(message)
 const products = await openProducts(options)
 const batch = openBatch(options)
@@ -52,6 +58,8 @@ port.on('message', (message: ToWorker) => {
       stepping = true
   }
 })
+for (const [version, folder] of options.versions) await load(version, folder)
+if (options.live !== null) batch.promote(options.live)
 tell({ kind: 'ready', line: products.line })
 
 function step(): void {
