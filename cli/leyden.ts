@@ -54,6 +54,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'Trains a policy on stored rollouts, as the extension `trainer` would',
     load: async () => (await import('./train.ts')).train,
   },
+  policies: {
+    summary: 'Shows the versions of policies, and changes which one is live',
+    load: async () => (await import('./policies.ts')).policies,
+  },
   version: { summary: 'Prints the version', load: async () => version },
 }
 

@@ -39,7 +39,7 @@ export async function publish(
 export async function prune(
   policies: Policies,
   folders: VersionFolders,
-  { policy, keep, eval_every }: TrainerOptions,
+  { policy, keep, eval_every }: Pick<TrainerOptions, 'policy' | 'keep' | 'eval_every'>,
   evaluations: readonly Evaluation[],
 ): Promise<void> {
   const versions = await policies.versions(policy)
