@@ -74,15 +74,16 @@ export const train = command({
         return 0
       }
       const unlock = await lock(trainer)
+      const stop = stopSignal()
       try {
-        const stop = stopSignal()
         const ending = await trainPolicy(trainer, {
-          ...{ client: storage.client, openLearner, objective, retokenize, signal: stop },
+          ...{ client: storage.client, openLearner, objective, retokenize, signal: stop.signal },
           report: reporter(io),
         })
         io.stderr(`${endingText(trainer.policy, ending)}\n`)
         return ending.kind === 'paused' ? PAUSED : 0
       } finally {
+        stop.forget()
         await unlock()
       }
     } catch (error) {
@@ -135,11 +136,17 @@ async function lock({ policy, policies_dir }: TrainerOptions): Promise<() => Pro
 }
 
 /** Fires when the process is told to end, or when the one that started it is gone. */
-function stopSignal(): AbortSignal {
+function stopSignal(): { readonly signal: AbortSignal; forget(): void } {
   const stop = new AbortController()
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort())
-  process.once('disconnect', () => stop.abort())
-  return stop.signal
+  const end = () => stop.abort()
+  const events = ['SIGTERM', 'SIGINT', 'disconnect'] as const
+  for (const event of events) process.on(event, end)
+  return {
+    signal: stop.signal,
+    forget() {
+      for (const event of events) process.off(event, end)
+    },
+  }
 }
 
 /** A line per step; and, where an extension started this process, its figures too. */

@@ -2,6 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { ClickHouseError } from '@clickhouse/client'
+
 import { passes } from '../storage/availability.ts'
 
 export type Ask = <T>(work: () => Promise<T>) => Promise<T>
@@ -16,10 +18,18 @@ export function patient(signal: AbortSignal, tell: (problem: string) => void): A
       try {
         return await work()
       } catch (error) {
-        if (!passes(error) || signal.aborted) throw error
+        if (!isAway(error) || signal.aborted) throw error
         tell(`ClickHouse cannot be asked: ${(error as Error).message}`)
         await sleep(pause, undefined, { signal })
       }
     }
   }
+}
+
+const NETWORK = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN'])
+
+function isAway(error: unknown): boolean {
+  if (error instanceof ClickHouseError) return passes(error)
+  const { code = '', message } = error as NodeJS.ErrnoException
+  return NETWORK.has(code) || message === 'Timeout error.' // the client's own
 }
