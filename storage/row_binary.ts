@@ -61,12 +61,26 @@ export function putVarint(rows: Rows, value: number): void {
   rows.bytes[rows.length++] = value
 }
 
+/** Longer text is measured before it is written; shorter, the other way round, which is one pass over it less. */
+const MEASURED = 1 << 16
+
 export function putString(rows: Rows, text: string): void {
-  const size = Buffer.byteLength(text)
+  if (text.length > MEASURED) reserve(rows, MOST_VARINT + Buffer.byteLength(text))
+  else reserve(rows, MOST_VARINT + MOST_BYTES * text.length)
+  // Its length in bytes stands before it. That takes as much room as its length in characters does, almost always.
+  const guessed = rows.length + varintSize(text.length)
+  const size = rows.bytes.write(text, guessed)
+  const start = rows.length + varintSize(size)
+  if (start !== guessed) rows.bytes.copyWithin(start, guessed, guessed + size)
   putVarint(rows, size)
-  reserve(rows, size)
-  rows.length += rows.bytes.write(text, rows.length)
+  rows.length += size
 }
+
+const MOST_VARINT = 5
+/** Of a UTF-16 unit in UTF-8. */
+const MOST_BYTES = 3
+
+const varintSize = (value: number): number => (value < 1 << 7 ? 1 : value < 1 << 14 ? 2 : value < 1 << 21 ? 3 : value < 1 << 28 ? 4 : 5)
 
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
   putVarint(rows, end - start)
