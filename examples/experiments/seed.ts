@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-import { connect } from '../../storage/connection.ts'
+import { rowsOf } from '../clickhouse.ts'
 import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
 import { EVAL_TASKS, tasksOf, TRAIN_TASKS, type Experiment } from './experiments.ts'
 
@@ -91,11 +91,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
       ...['--concurrency', String(experiment.concurrency), '--endpoint', `http://localhost:${endpoint}`],
       ...['--otlp', `http://localhost:${otlp}`, '--', ...experiment.worker],
     ])
-    const store = await connect({ url: `embedded:${data}`, database: 'default', username: 'default', password: '' })
-    const points = async (mode: 'train' | 'val') => {
-      const answer = await store.client.query({ query: PROGRESS, query_params: { mode }, format: 'JSONEachRow' })
-      return await answer.json<Point>()
-    }
+    const points = (mode: 'train' | 'val') => rowsOf<Point>(data, `${PROGRESS} AND mode = '${mode}' ORDER BY version`)
     let running = true
     const done = runner.done.finally(() => (running = false))
     done.catch(() => {})
@@ -104,16 +100,14 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
       told(await points('train'), await points('val'))
     }
     await done
-    const tokens = await store.client.query({ query: 'SELECT sum(tokens) AS tokens FROM training_steps FINAL', format: 'JSONEachRow' })
-    const [spent] = await tokens.json<{ tokens: number }>()
+    const [spent] = await rowsOf<{ tokens: number }>(data, 'SELECT sum(tokens) AS tokens FROM training_steps FINAL')
     const result: Result = {
       seed,
       train: await points('train'),
       evaluations: await points('val'),
-      tokens: Number(spent?.tokens ?? 0),
+      tokens: spent?.tokens ?? 0,
       seconds: clock(),
     }
-    await store.close()
     writeFileSync(finished, JSON.stringify(result))
     return result
   } finally {
@@ -123,8 +117,8 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
   }
 }
 
-const PROGRESS = `SELECT toInt32(policy_version) AS version, average AS reward, toInt32(rollouts) AS rollouts FROM policy_progress
-  WHERE mode = {mode:String} AND policy_version IS NOT NULL AND average IS NOT NULL ORDER BY version`
+const PROGRESS = `SELECT policy_version AS version, average AS reward, rollouts FROM policy_progress
+  WHERE policy_version IS NOT NULL AND average IS NOT NULL`
 
 const remove = (folder: string) => rmSync(resolve(folder), { recursive: true, force: true, maxRetries: 20, retryDelay: 500 })
 
