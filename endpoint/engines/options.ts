@@ -129,10 +129,7 @@ export function openModels(
       return { engine: builtinEngine({ ...options, name, tool_parser, decoder }, policies, context), versioned: true }
     }
     const headers = forward_headers.map((header) => header.toLowerCase())
-    const retried = () => context.count('leyden_endpoint_upstream_retries', 1, { model: name })
-    return {
-      engine: upstreamEngine({ ...options, url: url!, model: model ?? name, forward_headers: headers }, retried),
-      versioned: false,
-    }
+    const upstream = { ...options, url: url!, model: model ?? name, forward_headers: headers }
+    return { engine: upstreamEngine(upstream, policies, context), versioned: options.policy !== null }
   }
 }

@@ -6,9 +6,12 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders, t
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import type { Context } from '../../pipeline/component.ts'
+import type { Policies } from '../../storage/policies.ts'
 import { ApiError } from '../errors.ts'
 import { isJson, type Json } from '../fields.ts'
 import { EVENT_STREAM, eventsIn } from '../sse.ts'
+import { publishedAdapters } from './adapters.ts'
 import type { Engine, EngineCall, Said } from './engine.ts'
 
 export interface UpstreamOptions {
@@ -23,6 +26,8 @@ export interface UpstreamOptions {
   readonly timeout: number
   readonly retries: number
   readonly token_ids: boolean
+  /** Whose versions are published to it as adapters; null: `model` is all there is. */
+  readonly policy: string | null
 }
 
 /** Headers of an answer that are passed on; and all that begin with x-ratelimit-. */
@@ -38,13 +43,13 @@ const ANSWER_HEADERS = [
 /** A server that is starting, or overwhelmed; what it says of a request is passed on. */
 const RETRYABLE = new Set([502, 503, 504])
 const RETRY_MS = 200
-/** As much of an answer is kept for the record; of a larger one it is said that it was cut. */
+/** A larger answer is passed on as a stream, and is missing in the record. */
 const MAX_RECORDED_BYTES = 32 * 1024 * 1024
 /** Of an answer that is no JSON, so much is told. */
 const SHOWN = 200
 
-export function upstreamEngine(options: UpstreamOptions, retried: () => void): Engine {
-  const { url, forward_headers, timeout, retries } = options
+export function upstreamEngine(options: UpstreamOptions, policies: () => Policies, context: Pick<Context, 'count' | 'log'>): Engine {
+  const { url, forward_headers, timeout, retries, policy } = options
   const { protocol, hostname, port, pathname } = new URL(url)
   const secure = protocol === 'https:'
   const agent = secure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true })
@@ -52,9 +57,13 @@ export function upstreamEngine(options: UpstreamOptions, retried: () => void): E
   const base = { agent, host: hostname, port: port || (secure ? 443 : 80), method: 'POST' }
   const server = { host: hostname, port: Number(base.port) }
 
+  const adapters = policy === null ? undefined : publishedAdapters(url, policy, options.api_key, policies, context)
+
   async function answer(call: EngineCall, said: Said): Promise<void> {
     said.server = server
-    const body = outgoing(call, options)
+    const version = adapters && (await adapters.serve(call.version))
+    if (version) said.policy_version = version.version
+    const body = outgoing(call, version?.model ?? options.model, options.token_ids)
     const reply = await begun(call, body)
     const type = reply.headers['content-type'] ?? ''
     if (reply.statusCode === 200 && type.startsWith(EVENT_STREAM)) return passStream(call, reply, said)
@@ -71,7 +80,7 @@ export function upstreamEngine(options: UpstreamOptions, retried: () => void): E
       } catch (error) {
         if (call.abort.aborted || error instanceof ApiError || tries >= retries) throw unreachable(error, url)
       }
-      retried()
+      context.count('leyden_endpoint_upstream_retries', 1, { model: options.model })
       await sleep(RETRY_MS * 2 ** tries, undefined, { signal: call.abort })
     }
   }
@@ -121,7 +130,7 @@ export function upstreamEngine(options: UpstreamOptions, retried: () => void): E
   async function passStream({ api, response, abort }: EngineCall, reply: IncomingMessage, said: Said): Promise<void> {
     const kept: Buffer[] = []
     let size = 0
-    said.response = () => api.join(eventsIn(Buffer.concat(kept).toString()))
+    said.response = () => (size > MAX_RECORDED_BYTES ? undefined : api.join(eventsIn(Buffer.concat(kept).toString())))
     response.writeHead(200, answerHeaders(reply.headers))
     response.socket?.setNoDelay(true)
     try {
@@ -137,11 +146,19 @@ export function upstreamEngine(options: UpstreamOptions, retried: () => void): E
     response.end()
   }
 
-  return { problem: () => null, answer, close: async () => agent.destroy() }
+  return {
+    problem: () => null,
+    answer,
+    start: async () => adapters?.start(),
+    async close() {
+      await adapters?.stop()
+      agent.destroy()
+    },
+  }
 }
 
 /** The request as the server is to get it: its own name of the model, and the questions that only an engine can answer. */
-function outgoing({ body, bytes }: EngineCall, { model, token_ids }: UpstreamOptions): Buffer {
+function outgoing({ body, bytes }: EngineCall, model: string, token_ids: boolean): Buffer {
   if (body.model === model && !token_ids) return bytes
   const logprobs = 'prompt' in body ? { logprobs: body.logprobs ?? 0 } : { logprobs: true }
   return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
