@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import sys
 
@@ -37,10 +36,10 @@ def calculate(expression: str) -> str:
 async def solve(task: dict) -> str:
     """The agent's last words for one problem."""
     model = OpenAIChatCompletionClient(
-        model=task.get("model", "math"),
+        model=task["model"],
         base_url=task["base_url"],
         api_key="none",
-        temperature=0.0 if task["mode"] == "val" else 1.0,
+        temperature=task["sampling_parameters"].get("temperature", 1.0),
         max_tokens=16,
         model_info={"family": "unknown", "function_calling": True, "json_output": False, "structured_output": False, "vision": False},
     )
@@ -54,23 +53,31 @@ async def solve(task: dict) -> str:
 
 async def rollout(task: dict) -> dict:
     parent = TraceContextTextMapPropagator().extract({"traceparent": task["traceparent"]})
-    with tracer.start_as_current_span("rollout", parent, attributes={"leyden.rollout.id": task["rollout_id"]}):
+    with tracer.start_as_current_span("rollout", parent, attributes={"leyden.rollout.id": task["rollout_id"], "leyden.attempt.id": task["attempt_id"]}):
         answer = await solve(task)
     right = re.fullmatch(r"answer ([\d ]+)", answer.strip())
     correct = right is not None and right[1].replace(" ", "") == str(task["input"]["answer"])
     return {"status": "succeeded", "reward": 1.0 if correct else 0.0}
 
 
+async def answer(task: dict) -> None:
+    try:
+        outcome = await rollout(task)
+    except Exception as error:
+        print(f"rollout {task['rollout_id']}: {error}", file=sys.stderr)
+        outcome = {"status": "failed"}
+    await asyncio.to_thread(provider.force_flush)
+    print(json.dumps({"rollout_id": task["rollout_id"], "attempt_id": task["attempt_id"], **outcome}), flush=True)
+
+
 async def main() -> None:
-    for line in iter(sys.stdin.readline, ""):
-        task = json.loads(line)
-        try:
-            outcome = await rollout(task)
-        except Exception as error:
-            print(f"rollout {task['rollout_id']}: {error}", file=sys.stderr)
-            outcome = {"status": "failed"}
-        provider.force_flush()
-        print(json.dumps({"rollout_id": task["rollout_id"], "attempt_id": task["attempt_id"], **outcome}), flush=True)
+    """Runs every order that comes, all at once: `leyden rollouts run` gives no more than its --concurrency."""
+    running: set[asyncio.Task] = set()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        one = asyncio.create_task(answer(json.loads(line)))
+        running.add(one)
+        one.add_done_callback(running.discard)
+    await asyncio.gather(*running)
 
 
 asyncio.run(main())
