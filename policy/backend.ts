@@ -40,6 +40,8 @@ async function openNodeGpu(required: boolean): Promise<Backend | null> {
   const addon = '@tensorflow/tfjs-node-gpu'
   process.env['TF_FORCE_GPU_ALLOW_GROWTH'] ??= 'true'
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '2'
+  // TF32 rounds factors to ten bits: log-probabilities would differ from those that the decoder sampled with.
+  process.env['NVIDIA_TF32_OVERRIDE'] ??= '0'
   try {
     const module = (await import(addon)) as { default: typeof TF }
     const tf = module.default
