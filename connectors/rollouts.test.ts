@@ -56,6 +56,17 @@ test('traces that carry one rollout id are one rollout, and each attempt is its 
   ])
 })
 
+test('traces that link to each other are one rollout, whichever comes first, and go where one of them says', async () => {
+  await send('hop-2', [chat('h2', { at: 30, links: ['hop-1'] })])
+  await send('hop-1', [chat('h1', { at: 20, links: ['hop-0'] })])
+  await send('hop-0', [chat('h0', { at: 10 })], { 'leyden.rollout.id': 'hops' })
+  await send('hop-3', [chat('h3', { at: 40, links: ['hop-2', 'plain'] })])
+  await leyden.post('logs', endOf('hops'))
+  expect(await rolloutRow('hops', 'toUInt32(spans) AS spans')).toEqual({ spans: 5 })
+  const traces = await leyden.query(`SELECT trace_id FROM rollout_members WHERE rollout_id = 'hops'`)
+  expect(traces).toHaveLength(4)
+})
+
 test('spans without the id go where the rest of their trace goes, whichever came first', async () => {
   await send('mixed', [chat('x1', { parent: 'x0', at: 10 })])
   await send('mixed', [{ id: 'x0', at: 0, attributes: { 'leyden.rollout.id': 'mixed' } }])

@@ -4,11 +4,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { END_EVENT } from '../data/assemble.ts'
+import { linkedTraces } from '../data/links.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
-import { hintOf, hintOfItem, placeOf, routeKey, splitKey } from '../data/routing.ts'
+import { hintOf, hintOfItem, placeOf, splitKey } from '../data/routing.ts'
 import { endTime, isRoot, itemName, traceIds, type SpanBatch } from '../data/span_batch.ts'
 import { inTraces, mayBeStray } from '../data/stray_rewards.ts'
+import { traceOwners } from '../data/trace_owners.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
@@ -29,8 +31,6 @@ const CLOSE_TOGETHER = 256
 const CLOSE_BYTES = 2 * MIB
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
-/** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
-const REMEMBERED_TRACES = 50_000
 /** Traces read at once when a restart resumes. */
 const RESUME_TOGETHER = 100
 
@@ -79,7 +79,7 @@ export default connector({
 
   create(options, context) {
     const open = openRollouts({ ...options, max_bytes: options.max_bytes_mib * MIB, memory: options.memory_mib * MIB })
-    const owners = new Map<string, string>()
+    const owners = traceOwners(open.rename)
     let storage: Storage
     let late: LateRewards
     let next: Consumer<'rollouts'>
@@ -156,10 +156,12 @@ export default connector({
 
     /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
     function byRollout(batch: SpanBatch, hints: readonly string[], traces: readonly string[]): Map<string, number[]> {
-      for (const [i, trace] of traces.entries()) if (hints[i]) adopt(trace, hints[i]!)
+      for (const [i, trace] of traces.entries()) if (hints[i]) owners.claim(trace, hints[i]!)
+      if (batch.signal === 'traces')
+        for (const [i, trace] of traces.entries()) for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
       const groups = new Map<string, number[]>()
       for (const [i, trace] of traces.entries()) {
-        const key = hints[i] || owners.get(trace) || (trace && routeKey(trace, ''))
+        const key = hints[i] || (trace && owners.of(trace))
         if (!key) {
           context.count('leyden_items_without_rollout', 1, { signal: batch.signal })
           continue
@@ -171,21 +173,13 @@ export default connector({
       return groups
     }
 
-    /** The first hint seen in a trace claims the rest of it, and what had come before without one. */
-    function adopt(trace: string, key: string): void {
-      if (!trace || owners.has(trace)) return
-      if (owners.size >= REMEMBERED_TRACES) owners.delete(owners.keys().next().value!)
-      owners.set(trace, key)
-      open.rename(routeKey(trace, ''), key)
-    }
-
     /** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */
     function attach(key: string, traceIds: readonly string[]): void {
       const known = open.has(key)
       const rollout = open.get(key, Date.now())
       for (const trace of traceIds) {
         rollout.traces.add(trace)
-        owners.set(trace, key)
+        owners.give(trace, key)
       }
       if (!known) rollout.due = true
       open.letGo(rollout)
@@ -281,12 +275,12 @@ export default connector({
       // Rewards that came by themselves: also those once given up, as long as their records are kept.
       const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
       const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))
+      for (const { trace_id, hints } of found) if (hints[0]) owners.claim(trace_id, hints[0])
+      for (const item of items) if (item.signal === 'span') for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
       const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
         if (strays.has(trace_id)) return []
-        const [first] = hints
-        if (first) adopt(trace_id, first)
         // A hint may have come while this was read, and have claimed the trace.
-        const keys = hints.length ? hints : [owners.get(trace_id) ?? routeKey(trace_id, '')]
+        const keys = hints.length ? hints : [owners.of(trace_id)]
         return keys.map((key) => {
           const rollout = open.get(key, first_received_at)
           rollout.traces.add(trace_id)
@@ -299,7 +293,7 @@ export default connector({
       for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
       for (const item of items) {
         if (strays.has(item.trace_id)) continue
-        const key = hintOfItem(item, options.group_by) || owners.get(item.trace_id) || routeKey(item.trace_id, '')
+        const key = hintOfItem(item, options.group_by) || owners.of(item.trace_id)
         const rollout = open.get(key, Date.now())
         if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
         else if (item.event_name === END_EVENT) rollout.ended = true

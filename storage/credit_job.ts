@@ -20,8 +20,8 @@ import { dropStagingTables } from './staging.ts'
 export interface CreditJob {
   /** Groups that may now be complete. Those that are not are looked at again after `settleTimeout`. */
   committed(rollouts: readonly Rollout[]): void
-  /** Finds the groups that an earlier run left without credit. */
-  resume(): Promise<void>
+  /** Has the groups found that an earlier run left without credit. */
+  resume(): void
   /**
    * Stores these rollouts' new returns and credits their groups with them: those that are complete or were credited before, and, with
    * `settled`, those that will get no more. The others wait, as those of new rollouts do.
@@ -70,6 +70,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   const resting = new Map<string, number>()
   let working = Promise.resolve()
   let queued = false
+  let resuming = false
   let sweep: NodeJS.Timeout | undefined
   let closed = false
 
@@ -78,16 +79,20 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     if (waiting.size > 0) work()
   }
 
+  function resume(): void {
+    resuming = true
+    work()
+  }
+
   // A row that its group's last credit left out: of a rollout that is new, or revised, or whose credit was not finished.
-  async function resume(): Promise<void> {
-    await lease.hold()
+  async function findLeftOut(): Promise<void> {
     await run(() => dropStagingTables(client))
     const groups = await select<{ group_id: string }>(`
       SELECT DISTINCT group_id FROM (SELECT group_id, credit_version FROM transitions WHERE group_id != '') AS live
       LEFT JOIN (SELECT group_id, max(credit_version) AS version FROM credits GROUP BY group_id) AS c USING group_id
       WHERE credit_version IS NULL OR credit_version != version`)
     for (const { group_id } of groups) waiting.set(group_id, 0)
-    if (groups.length > 0) work()
+    resuming = false
   }
 
   function work(): void {
@@ -103,7 +108,14 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   }
 
   async function creditDue(): Promise<void> {
-    if (waiting.size > 0 && !closed) await lease.hold()
+    if (closed) return
+    if (waiting.size === 0 && !resuming) {
+      clearInterval(sweep)
+      sweep = undefined
+      return
+    }
+    await lease.hold()
+    if (resuming) await findLeftOut()
     const now = Date.now()
     for (const [group, until] of resting) if (until <= now) resting.delete(group)
     const due = [...waiting].filter(([group, at]) => at <= now && !resting.has(group)).slice(0, TOGETHER)
@@ -118,10 +130,6 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       if (waiting.get(group) !== at) continue // committed to meanwhile
       if (at === 0 && !ready.some(([id]) => id === group)) waiting.set(group, now + settleTimeout)
       else waiting.delete(group)
-    }
-    if (waiting.size === 0) {
-      clearInterval(sweep)
-      sweep = undefined
     }
   }
 

@@ -242,8 +242,8 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
     lastRevisions: lastUsedRevisions,
     // Whoever asks what to resume is the process that assembles, and credit is resumed with it.
-    async uncovered() {
-      await credit.resume()
+    uncovered() {
+      credit.resume()
       return run(uncovered)
     },
     writeRevision,

@@ -16,6 +16,8 @@ export interface SpanSpec {
   /** Name of the instrumentation. */
   scope?: string
   attributes?: Record<string, Value>
+  /** Names of traces. */
+  links?: readonly string[]
   events?: readonly (readonly [name: string, attributes: Record<string, Value>])[]
 }
 
@@ -68,6 +70,7 @@ function written(span: SpanSpec, i: number, trace: string): object {
     ...(span.events
       ? { events: span.events.map(([name, values]) => ({ name, timeUnixNano: String(start), attributes: attributes(values) })) }
       : {}),
+    ...(span.links ? { links: span.links.map((name) => ({ traceId: traceIdOf(name), spanId: spanIdOf(name) })) } : {}),
     status: span.status ? { code: span.status } : {},
   }
 }
