@@ -51,7 +51,8 @@ export async function endpoint(seconds: number): Promise<void> {
     await ownDecoder(leyden.port, clickhouse, seconds)
     console.log(`peak memory of leyden: ${Math.round(await peakMegabytes(leyden.child.pid!))} MB`)
   } finally {
-    await end(leyden.child, 'SIGTERM')
+    // Not SIGTERM: it would first close every rollout that is open.
+    await end(leyden.child, 'SIGKILL')
     upstream.child.disconnect()
     proxy.child.disconnect()
     await clickhouse.stop()
