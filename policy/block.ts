@@ -1,5 +1,5 @@
 // One decoder block, forward and backward, written out: derivatives by hand need no tape, so that what is kept between the two passes is a decision
-// (policy/pass.ts) and not an accident. N = batch · length tokens, D = hidden, H = heads, K = key-value heads, G = H / K, W = head width, S = tokens attended to.
+// (policy/pass.ts) and not an accident. N = batch · length tokens, D = hidden, H = heads, K = key-value heads, G = H / K, W = head width.
 
 import type * as TF from '@tensorflow/tfjs-core'
 
@@ -39,12 +39,9 @@ export interface Layout {
   readonly sin: T
   /** [W, W] Swaps the halves of a head, as a product: slices and concatenations cost ten times as much in WebAssembly. */
   readonly swap: T
-  /** Added to attention scores: 0 where a token may look, -1e9 where not. [batch or 1, 1, G · length, S]; null: it may look everywhere. */
-  readonly mask: T | null
+  /** Added to attention scores: 0 where a token may look, -1e9 where not. [batch or 1, 1, G · length, length] */
+  readonly mask: T
 }
-
-/** Keys and values of these tokens, [batch · K, length, W], into all that is attended to, [batch · K, S, W]: a cache's place. */
-export type Extend = (keys: T, values: T) => { readonly keys: T; readonly values: T }
 
 /** Where gradients go. Those of parameters that are not trained are never computed. */
 export interface Gradients {
@@ -57,14 +54,7 @@ export type BlockTape = Readonly<
 >
 
 /** x [N, D] to y [N, D]. The caller disposes of the tape, or keeps it for `backward`. Call within tf.tidy. */
-export function forward(
-  tf: typeof TF,
-  config: ModelConfig,
-  weights: BlockWeights,
-  layout: Layout,
-  x: T,
-  extend?: Extend,
-): { y: T; tape: BlockTape } {
+export function forward(tf: typeof TF, config: ModelConfig, weights: BlockWeights, layout: Layout, x: T): { y: T; tape: BlockTape } {
   const { heads, kvHeads, headWidth } = config
   const rows = x.shape[0]!
   const h = norm(tf, x, weights.inputNorm, config.normEpsilon)
@@ -75,11 +65,8 @@ export function forward(
   const rotated = (z: T) => rotate(tf, z, layout, layout.sin)
   // The scores' scale is applied to the queries, which are fewer.
   const q = toHeads(tf, tf.mul(rotated(normal(q0, weights.qNorm)), scale(config)), layout, kvHeads)
-  const fresh = {
-    keys: toHeads(tf, rotated(normal(k0, weights.kNorm)), layout, kvHeads),
-    values: toHeads(tf, v0, layout, kvHeads),
-  }
-  const { keys: k, values: v } = extend?.(fresh.keys, fresh.values) ?? fresh
+  const k = toHeads(tf, rotated(normal(k0, weights.kNorm)), layout, kvHeads)
+  const v = toHeads(tf, v0, layout, kvHeads)
 
   const attention = masked(tf, tf.matMul(q, k, false, true), layout, kvHeads)
   const mixed = fromHeads(tf, tf.matMul(attention, v), layout, heads)
@@ -94,7 +81,7 @@ export function forward(
   return { y, tape: { x, h, q0, k0, q, k, v, attention, mixed, x2, h2, gate, up, sigmoid, inner } }
 }
 
-/** dL/dx from dL/dy; parameters' gradients go to `gradients`. For whole sequences (no `extend`). Call within tf.tidy. */
+/** dL/dx from dL/dy; parameters' gradients go to `gradients`. Call within tf.tidy. */
 export function backward(
   tf: typeof TF,
   config: ModelConfig,
@@ -202,7 +189,6 @@ function rotate(tf: typeof TF, x: T, { cos, swap }: Layout, sin: T): T {
 function toHeads(tf: typeof TF, x: T, { batch, length }: Layout, kvHeads: number): T {
   const [, heads, width] = x.shape as [number, number, number]
   const shape: [number, number, number] = [batch * kvHeads, (heads / kvHeads) * length, width]
-  if (length === 1) return tf.reshape(x, shape)
   return tf.reshape(tf.transpose(tf.reshape(x, [batch, length, heads, width]), [0, 2, 1, 3]), shape)
 }
 
@@ -210,13 +196,11 @@ function toHeads(tf: typeof TF, x: T, { batch, length }: Layout, kvHeads: number
 function fromHeads(tf: typeof TF, x: T, { batch, length }: Layout, heads: number): T {
   const width = x.shape[2]!
   const flat: [number, number] = [batch * length, heads * width]
-  if (length === 1) return tf.reshape(x, flat)
   return tf.reshape(tf.transpose(tf.reshape(x, [batch, heads, length, width]), [0, 2, 1, 3]), flat)
 }
 
-/** Softmax of masked scores [batch · K, G · length, S]. */
+/** Softmax of masked scores [batch · K, G · length, length]. */
 function masked(tf: typeof TF, scores: T, { batch, mask }: Layout, kvHeads: number): T {
-  if (!mask) return tf.softmax(scores)
   const [, queries, keys] = scores.shape as [number, number, number]
   return tf.softmax(tf.reshape(tf.add(tf.reshape(scores, [batch, kvHeads, queries, keys]), mask), scores.shape as [number, number, number]))
 }

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { openBackend } from './backend.ts'
 import { loadBlas } from './blas.ts'
-import { markConstant } from './kernels.ts'
 
 /** Numbers of a shape, the same on every backend. */
 const numbers = (shape: number[], seed: number) =>
@@ -75,18 +74,6 @@ describe.each(['decomp', ...(blas ? ['blas' as const] : [])] as const)('%s', (ke
     tf.tidy(() => {
       expect(() => tf.matMul(numbers([2, 2, 3], 1), numbers([3, 3, 5], 2))).toThrow('matMul of [2,2,3] and [3,3,5] does not fit')
     })
-  })
-
-  test('constants, which are packed once, give the same products', async () => {
-    const work = (mark: boolean) => () => {
-      const right = numbers([5, 8], 4)
-      if (mark) markConstant(right)
-      return tf.add(tf.matMul(numbers([3, 5], 1), right), tf.matMul(numbers([3, 5], 2), right))
-    }
-    expectClose(
-      tf.tidy(() => work(true)().dataSync<'float32'>()),
-      await reference(work(false)),
-    )
   })
 
   test('rows are gathered, and sums of rows scattered, as by the cpu backend', async () => {

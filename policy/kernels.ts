@@ -11,17 +11,6 @@ import type { Blas } from './blas.ts'
 /** The public declarations leave out the functions that Emscripten exports. */
 type Heap = BackendWasm['wasm'] & { _malloc(bytes: number): number; _free(pointer: number): void; _BatchMatMul(...args: number[]): void }
 
-/**
- * XNNPACK packs the right-hand matrix once per tensor and keeps the packed copy for as long as the tensor lives. That is right only for weights that
- * never change and are always seen in one shape: those a decoder serves. All other right-hand sides get an id for one call.
- */
-const constants = new WeakSet<object>()
-
-/** Promises that the tensor's values never change, so that products with it need not pack it again. */
-export function markConstant(tensor: TF.Tensor): void {
-  constants.add(tensor.dataId)
-}
-
 /** Replaces and adds kernels of the backend 'wasm'. Later calls replace earlier ones. */
 export function installKernels(tf: typeof TF, blas: Blas | null): void {
   const backend = tf.backend() as BackendWasm
@@ -118,7 +107,8 @@ function decompMultiply(tf: typeof TF, backend: BackendWasm): (product: Product)
   const heap = backend.wasm as Heap
   // The stock wrapper marshals two shapes on every call; these two are written in place instead.
   const shapes = heap._malloc(24) >>> 0
-  // Ids of views, far above those that the backend counts up from 0.
+  // Ids of views, far above those that the backend counts up from 0. XNNPACK packs a right-hand matrix once per id, and would go on using the packed
+  // copy after a weight has changed or is seen in another shape: so even a single matrix gets an id for one call.
   const [viewA, viewB, viewOut] = [1 << 30, (1 << 30) + 1, (1 << 30) + 2] as const
   const transpose = tf.getKernel('Transpose', 'wasm').kernelFunc
 
@@ -131,26 +121,21 @@ function decompMultiply(tf: typeof TF, backend: BackendWasm): (product: Product)
   const multiply = ({ a, b, out, transposeA, transposeB, m, n, k, batches }: Product): void => {
     const [left, right] = [transposeA ? transposed(a) : a, transposeB ? transposed(b) : b]
     heap.HEAP32.set([1, m, k, 1, k, n], shapes >>> 2)
-    const call = (idA: number, idB: number, idOut: number) => heap._BatchMatMul(idA, shapes, 3, idB, shapes + 12, 3, 0, 0, idOut)
-    if (constants.has(right.dataId) && Math.max(...batches) === 1) {
-      call(...([left, right, out].map(({ dataId }) => backend.dataIdMap.get(dataId).id) as [number, number, number]))
-    } else {
-      const [offsetA, offsetB, offsetOut] = [left, right, out].map(({ dataId }) => backend.getMemoryOffset(dataId)) as [
-        number,
-        number,
-        number,
-      ]
-      const [stepA, stepB] = [batches[0] === 1 ? 0 : 4 * m * k, batches[1] === 1 ? 0 : 4 * k * n]
-      for (let i = 0; i < Math.max(...batches); i++) {
-        heap.tfjs.registerTensor(viewA, m * k, offsetA + i * stepA)
-        heap.tfjs.registerTensor(viewB, k * n, offsetB + i * stepB)
-        heap.tfjs.registerTensor(viewOut, m * n, offsetOut + i * 4 * m * n)
-        call(viewA, viewB, viewOut)
-        // Forgets the view and what was packed for it; the memory stays with the tensor that it shows.
-        heap.tfjs.disposeData(viewA)
-        heap.tfjs.disposeData(viewB)
-        heap.tfjs.disposeData(viewOut)
-      }
+    const [offsetA, offsetB, offsetOut] = [left, right, out].map(({ dataId }) => backend.getMemoryOffset(dataId)) as [
+      number,
+      number,
+      number,
+    ]
+    const [stepA, stepB] = [batches[0] === 1 ? 0 : 4 * m * k, batches[1] === 1 ? 0 : 4 * k * n]
+    for (let i = 0; i < Math.max(...batches); i++) {
+      heap.tfjs.registerTensor(viewA, m * k, offsetA + i * stepA)
+      heap.tfjs.registerTensor(viewB, k * n, offsetB + i * stepB)
+      heap.tfjs.registerTensor(viewOut, m * n, offsetOut + i * 4 * m * n)
+      heap._BatchMatMul(viewA, shapes, 3, viewB, shapes + 12, 3, 0, 0, viewOut)
+      // Forgets the view and what was packed for it; the memory stays with the tensor that it shows.
+      heap.tfjs.disposeData(viewA)
+      heap.tfjs.disposeData(viewB)
+      heap.tfjs.disposeData(viewOut)
     }
     if (transposeA) backend.disposeData(left.dataId)
     if (transposeB) backend.disposeData(right.dataId)

@@ -1,24 +1,15 @@
-// A model's weights on the device, and its pieces: embed, block, head. Trainer and decoder run the same ones, so that on the same weights they agree.
-//
-// A decoder's step, for B sequences that each get one token (all within tf.tidy; caches are kept by the caller):
-//   let x = model.embed(tokens)                                            // [B, D]
-//   const layout = model.layout(positions, B, 1, mask)                     // mask [B, 1, G, S]: -1e9 where a cache's place is empty
-//   for (layer …) x = model.block(layer, x, layout, (keys, values) => …)   // [B · K, 1, W] into [B · K, S, W]
-//   const logits = model.head(x)                                           // [B, V]
-// A prompt is the same with length T and `model.causalMask(T)`.
+// A model's weights on the device, and what stands before its blocks: embedding, positions, masks. The blocks are in block.ts, the whole in pass.ts.
+// The decoder computes the same function in forward.ts; a test holds the two together.
 
 import type * as TF from '@tensorflow/tfjs-core'
 
-import { type BlockWeights, type Extend, forward, type Layout, type Linear, norm } from './block.ts'
-import { markConstant } from './kernels.ts'
+import type { BlockWeights, Layout, Linear } from './block.ts'
 import { type ModelConfig, tensorShapes } from './model_config.ts'
 import type { Weight } from './safetensors.ts'
 
 export type Adapters = ReadonlyMap<string, { readonly a: Weight; readonly b: Weight }>
 
 export interface ModelOptions {
-  /** The weights never change: they may be packed once for fast products. Replace the model to replace them. */
-  readonly frozen?: boolean
   /** By name: which parameters are variables, to be trained. None where left out. */
   readonly trainable?: (name: string) => boolean
   /** Kept apart from the weights, as x·W + scale · (x·a)·b; by the name of the adapted matrix. */
@@ -40,13 +31,9 @@ export interface Model {
   /** tokens [N] to [N, D] */
   embed(tokens: Int32Array): TF.Tensor
   /** For `batch` sequences of `length` tokens at these positions [batch · length]. The caller disposes of its tensors, or calls within tf.tidy. */
-  layout(positions: Int32Array, batch: number, length: number, mask: TF.Tensor | null): Layout
+  layout(positions: Int32Array, batch: number, length: number, mask: TF.Tensor): Layout
   /** [1, 1, G · length, length]: everything up to itself. */
   causalMask(length: number): TF.Tensor
-  /** x [N, D] to [N, D]; only what it returns, and what `extend` keeps, survives. */
-  block(layer: number, x: TF.Tensor, layout: Layout, extend?: Extend): TF.Tensor
-  /** x [N, D] to logits [N, V] */
-  head(x: TF.Tensor): TF.Tensor
   dispose(): void
 }
 
@@ -62,14 +49,13 @@ export const UNSEEN = -1e9
 
 /** Puts weights on the device. `weights` are those of readCheckpoint; they are copied. */
 export function buildModel(tf: typeof TF, config: ModelConfig, weights: ReadonlyMap<string, Weight>, options: ModelOptions = {}): Model {
-  const { frozen = false, trainable = () => false, adapters = new Map() as Adapters, adapterScale = 1 } = options
+  const { trainable = () => false, adapters = new Map() as Adapters, adapterScale = 1 } = options
   const parameters = new Map<string, Parameter>()
   const put = (name: string, { shape, data }: Weight, transposed: boolean): TF.Tensor => {
     const tensor = tf.tidy(() => {
       const values = transposed ? tf.tensor(transpose(data, shape), [shape[1]!, shape[0]!]) : tf.tensor(data, [...shape])
       return trainable(name) ? tf.variable(values) : tf.keep(values)
     })
-    if (frozen && transposed) markConstant(tensor)
     parameters.set(name, { tensor, transposed, trainable: trainable(name) })
     return tensor
   }
@@ -105,9 +91,6 @@ export function buildModel(tf: typeof TF, config: ModelConfig, weights: Readonly
   })
   const finalNorm = load('model.norm.weight')
   const output = config.tied ? embedding : load('lm_head.weight')
-  // A decoder multiplies by it at every step: a second copy, the other way round, that is packed once.
-  const frozenOutput = frozen ? tf.keep(tf.transpose(output)) : null
-  if (frozenOutput) markConstant(frozenOutput)
   const rotations = rotationTable(config)
   const group = config.heads / config.kvHeads
   const width = config.headWidth
@@ -132,15 +115,8 @@ export function buildModel(tf: typeof TF, config: ModelConfig, weights: Readonly
       for (let row = 0; row < group * length; row++) mask.fill(UNSEEN, row * length + (row % length) + 1, (row + 1) * length)
       return tf.tensor(mask, [1, 1, group * length, length])
     },
-    block: (layer, x, layout, extend) => tf.tidy(() => forward(tf, config, blocks[layer]!, layout, x, extend).y),
-    head: (x) =>
-      tf.tidy(() => {
-        const h = norm(tf, x, finalNorm, config.normEpsilon)
-        return frozenOutput ? tf.matMul(h, frozenOutput) : tf.matMul(h, output, false, true)
-      }),
     dispose: () => {
       for (const { tensor } of parameters.values()) tensor.dispose()
-      frozenOutput?.dispose()
     },
   }
 }

@@ -138,7 +138,7 @@ export function disposePass(tf: typeof TF, tape: PassTape): void {
 }
 
 function disposeLayout(tf: typeof TF, { layout, top }: PassTape): void {
-  tf.dispose([layout.cos, layout.sin, layout.swap, layout.mask!, top])
+  tf.dispose([layout.cos, layout.sin, layout.swap, layout.mask, top])
 }
 
 function free(tf: typeof TF, kept: BlockTape | null | undefined, input: T | null | undefined): void {
