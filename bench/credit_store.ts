@@ -41,7 +41,7 @@ export async function makeStore(store: string, rollouts: number): Promise<void> 
   await storage.close()
 }
 
-async function oneRollout(): Promise<Rollout> {
+export async function oneRollout(): Promise<Rollout> {
   const { batch } = scan('traces', fromJson('traces', run()))
   const items = Array.from({ length: batch.count }, (_, i) => readItem(batch, i))
   let rollout = assemble(items, dialects, { key: 'one\u0000', closed_by: 'root', revision: 1, covered_until: 0 })

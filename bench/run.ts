@@ -10,6 +10,7 @@ import { decode } from './decode.ts'
 import { endpoint } from './endpoint.ts'
 import { grpcTransports } from './grpc.ts'
 import { ingest } from './ingest.ts'
+import { promptsOnDisk } from './prompts.ts'
 import { readAgain } from './read.ts'
 import { soak } from './soak.ts'
 import { train } from './train.ts'
@@ -26,6 +27,8 @@ Usage:
       was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
   npm run bench -- credit [--rollouts 200000] [--late 10000]
       Late scores on a store of so many rollouts, and reading a training batch afterwards; what one would do without Leyden beside it.
+  npm run bench -- prompts [--runs 800] [--turns 20]
+      What the prompts of runs of many turns take on disk, and whether they are rebuilt as they were sent.
   npm run bench -- assemble [--spans 20000,100000]
       Assembles and credits one rollout of so many spans.
   npm run bench -- read [--spans 20000,100000]
@@ -58,6 +61,8 @@ const { positionals, values } = parseArgs({
     rate: { type: 'string', default: '5000' },
     rollouts: { type: 'string', default: '200000' },
     late: { type: 'string', default: '10000' },
+    runs: { type: 'string', default: '800' },
+    turns: { type: 'string', default: '20' },
     spans: { type: 'string', default: '20000,100000' },
     seeds: { type: 'string', default: '8' },
     models: { type: 'string', default: '50k,4m' },
@@ -85,6 +90,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
     }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
   credit: () => creditLate({ rollouts: Number(values.rollouts), late: Number(values.late) }),
+  prompts: () => promptsOnDisk(Number(values.runs), Number(values.turns)),
   assemble: () => assembleOne(numbers(values.spans)),
   endpoint: () => endpoint(Number(values.seconds)),
   decode: () => decode({ sizes: values.sizes.split(','), agents: numbers(values.agents), seconds: Number(values.seconds) }),
