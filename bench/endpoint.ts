@@ -97,7 +97,7 @@ function latencies(results: Awaited<ReturnType<typeof inTurn>>): string[][] {
     ...[name, at(sent, 0.5).toFixed(2), added(sent, 0.5), at(sent, 0.99).toFixed(2), added(sent, 0.99)],
     ...[
       String(sent.reduce((sum, { failed }) => sum + failed, 0)),
-      `${((100 * median(cpu)) / median(sent.map((s) => s.seconds))).toFixed(0)} %`,
+      Number.isNaN(cpu[0]) ? '' : `${((100 * median(cpu)) / median(sent.map((s) => s.seconds))).toFixed(0)} %`,
     ],
   ])
 }
@@ -208,7 +208,7 @@ function makePolicy(folder: string, seed: number): string {
   mkdirSync(folder, { recursive: true })
   for (const file of ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'])
     cpSync(join('test/fixtures/policy/tokenizer', file), join(folder, file))
-  const size = { hidden_size: 48, intermediate_size: 96, num_hidden_layers: 1, num_attention_heads: 4, max_position_embeddings: 512 }
+  const size = { hidden_size: 48, intermediate_size: 144, num_hidden_layers: 1, num_attention_heads: 4, max_position_embeddings: 512 }
   // No token ends an answer, so that all are of one length.
   initCheckpoint(folder, { vocab_size: 420, ...size }, seed)
   return folder

@@ -223,9 +223,8 @@ describe('while its spans cannot be stored', () => {
     await sleep(20)
     expect(context.gauges.leyden_endpoint_queued_bytes!()).toBeGreaterThan(1_000)
     away = false
-    while (stored.length < 3) await sleep(20)
-    expect(stored).toEqual([1, 1, 1])
-    expect(context.gauges.leyden_endpoint_queued_bytes!()).toBe(0)
+    while (context.gauges.leyden_endpoint_queued_bytes!() > 0) await sleep(20)
+    expect(stored.reduce((sum, count) => sum + count, 0)).toBe(3)
     expect(context.counts).toMatchObject({ receiver_accepted_spans: 3 })
   })
 
