@@ -34,13 +34,21 @@ export default {
       case 'GUARDRAIL':
         return { kind: 'evaluator', name: span.name }
     }
-    return { kind: 'chain' }
+    const node = graphNode(span.attributes)
+    // A node of a graph is who speaks there.
+    return node !== undefined && node === span.name ? { kind: 'agent', name: node, session: sessionOf(span.attributes) } : { kind: 'chain' }
   },
 
   rewards: (item: Item): RewardReading[] => (item.signal === 'span' ? readAnnotations(item) : []),
 } satisfies Dialect
 
 const kindOf = (attributes: Attributes): string => String(attributes['openinference.span.kind']).toUpperCase()
+
+/** In the metadata of every run below a node of a LangGraph. The graph of a ready-made agent has nodes too, which are its machinery. */
+function graphNode(attributes: Attributes): string | undefined {
+  const metadata = recordOf(decode(attributes.metadata).value)
+  return metadata?.ls_integration === 'langgraph' ? textOf(metadata.langgraph_node) : undefined
+}
 
 function readCall(span: Span): CallReading {
   const { attributes } = span
