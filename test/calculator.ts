@@ -49,23 +49,16 @@ export interface Sampler {
 export async function solve(
   { decoder, tokenizer }: Sampler,
   task: Task,
-  {
-    rollout,
-    group,
-    group_size,
-    seed,
-    greedy = false,
-  }: { rollout: string; group: string; group_size: number; seed: number; greedy?: boolean },
+  { rollout, group, group_size, seed }: { rollout: string; group: string; group_size: number; seed: number },
 ): Promise<{ document: object; success: boolean }> {
   const messages = [question(task)]
   const spans: SpanSpec[] = []
   let said = ''
   for (let turn = 0; turn < 2; turn++) {
     const prompt = tokenizer.chat(messages, { add_generation_prompt: true }).ids
-    const temperature = greedy ? 0 : 1
-    const sampling = { temperature, top_p: 1, top_k: 0, max_tokens: 12, stop: [], seed: seed * 2 + turn, top_logprobs: 0 }
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, max_tokens: 12, stop: [], seed: seed * 2 + turn, top_logprobs: 0 }
     const generation = await decoder.generate(prompt, sampling, () => {}, new AbortController().signal)
-    spans.push(callSpan(`${rollout} ${turn}`, prompt, generation, temperature))
+    spans.push(callSpan(`${rollout} ${turn}`, prompt, generation))
     said = generation.text.trim()
     const result = calculate(said)
     if (result === undefined || turn === 1) break
@@ -81,19 +74,14 @@ export async function solve(
   }
   const root = { id: `${rollout} run`, name: 'agent', at: 0, for: 1_000 }
   const below = [...spans, reward(`${rollout} reward`, success ? 1 : 0)].map((span) => ({ ...span, parent: root.id }))
-  return { document: traces(rollout, [root, ...below], { ...ids, 'leyden.mode': greedy ? 'val' : 'train' }), success }
+  return { document: traces(rollout, [root, ...below], ids), success }
 }
 
-function callSpan(
-  id: string,
-  prompt: readonly number[],
-  { text, token_ids, logprobs, version }: Generation,
-  temperature: number,
-): SpanSpec {
+function callSpan(id: string, prompt: readonly number[], { text, token_ids, logprobs, version }: Generation): SpanSpec {
   return chat(id, {
     answer: text,
     attributes: {
-      'gen_ai.request.temperature': temperature,
+      'gen_ai.request.temperature': 1,
       'leyden.policy.version': version,
       prompt_token_ids: JSON.stringify(prompt),
       response_token_ids: JSON.stringify(token_ids),

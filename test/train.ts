@@ -1,12 +1,15 @@
 // A whole Leyden with a trainer, and an agent that solves tasks with whatever version is live: for tests of training.
 
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { openDecoder } from '../policy/decoder.ts'
 import { openTokenizer } from '../policy/tokenizer.ts'
 import { openStorage, type OpenStorage } from '../storage/open.ts'
 import { policiesOf, type Policies, type PolicyVersion } from '../storage/policies.ts'
-import { BASE, solve, taskOf, type Sampler } from './calculator.ts'
+import { BASE, solve, taskOf, type Sampler, type Task } from './calculator.ts'
 import { startLeyden, type Leyden } from './leyden.ts'
 import { seeded } from './random.ts'
 import { endOf } from './spans.ts'
@@ -19,14 +22,16 @@ export interface Arena {
   readonly policies: Policies
   /** Resolves when a version at least as new is live, and samples from it from then on. */
   live(version: number): Promise<PolicyVersion>
-  /** Sends a step's rollouts; resolves when they are stored. */
-  play(step: number, groups: number, mode?: 'train' | 'val'): Promise<void>
+  /** Sends a step's rollouts: so many groups that teach something. Resolves when they are stored. */
+  play(step: number, groups: number): Promise<void>
   close(): Promise<void>
 }
 
-/** `more`: configuration beside the usual; `seed`: of tasks and sampling. */
-export async function openArena(more: string, seed: number): Promise<Arena> {
-  const leyden = await startLeyden(more)
+/** `trainer`: its options, beside base and folder; `seed`: of tasks and sampling. */
+export async function openArena(trainer: object, seed: number): Promise<Arena> {
+  const policies_dir = await mkdtemp(join(tmpdir(), 'leyden-policies-'))
+  const extensions = { trainer: { base: BASE, policies_dir, kernels: 'decomp', ...trainer } }
+  const leyden = await startLeyden(JSON.stringify({ extensions, service: { extensions: ['clickhouse_storage', 'trainer'] } }))
   const storage = await openStorage({ url: `embedded:${leyden.folder}` })
   const policies = policiesOf(storage.client)
   const sampler: Sampler = { decoder: await openDecoder({ kernels: 'decomp', max_running: 64 }), tokenizer: await openTokenizer(BASE) }
@@ -43,24 +48,29 @@ export async function openArena(more: string, seed: number): Promise<Arena> {
     }
   }
 
-  async function play(step: number, groups: number, mode: 'train' | 'val' = 'train'): Promise<void> {
+  /** Groups that all succeed or all fail teach nothing and are passed over by the trainer: others are played in their place. */
+  async function play(step: number, groups: number): Promise<void> {
     const random = seeded(seed * 1_000 + step)
-    const tasks = Array.from({ length: groups }, () => taskOf(random))
-    const rollouts = tasks.flatMap((task, g) =>
-      Array.from({ length: mode === 'val' ? 1 : GROUP_SIZE }, (_, i) => {
-        const group = `${mode} ${step}/${g}`
-        return { task, rollout: `${group}/${i}`, group, seed: (seed * 1_000 + step) * 1_000 + g * GROUP_SIZE + i }
+    for (let [told, played] = [0, 0]; told < groups;) {
+      const names = Array.from({ length: groups - told }, () => `${step}/${played++}`)
+      const solved = await Promise.all(names.map((group) => playGroup(group, taskOf(random), random(2 ** 20))))
+      const flat = solved.flat()
+      await leyden.post('traces', {
+        resourceSpans: flat.flatMap(({ document }) => (document as { resourceSpans: object[] }).resourceSpans),
+      })
+      const ends = flat.map(({ rollout }) => endOf(rollout) as { resourceLogs: object[] })
+      await leyden.post('logs', { resourceLogs: ends.flatMap(({ resourceLogs }) => resourceLogs) })
+      told += solved.filter((group) => new Set(group.map(({ success }) => success)).size > 1).length
+    }
+  }
+
+  const playGroup = (group: string, task: Task, seed: number) =>
+    Promise.all(
+      Array.from({ length: GROUP_SIZE }, async (_, i) => {
+        const rollout = `${group}/${i}`
+        return { rollout, ...(await solve(sampler, task, { rollout, group, group_size: GROUP_SIZE, seed: seed * GROUP_SIZE + i })) }
       }),
     )
-    const solved = await Promise.all(
-      rollouts.map(({ task, ...about }) => solve(sampler, task, { ...about, group_size: GROUP_SIZE, greedy: mode === 'val' })),
-    )
-    await leyden.post('traces', {
-      resourceSpans: solved.flatMap(({ document }) => (document as { resourceSpans: object[] }).resourceSpans),
-    })
-    const ends = rollouts.map(({ rollout }) => endOf(rollout) as { resourceLogs: object[] })
-    await leyden.post('logs', { resourceLogs: ends.flatMap(({ resourceLogs }) => resourceLogs) })
-  }
 
   return {
     ...{ leyden, storage, policies, live, play },
@@ -68,6 +78,7 @@ export async function openArena(more: string, seed: number): Promise<Arena> {
       await sampler.decoder.close()
       await storage.close()
       await leyden.remove()
+      await rm(policies_dir, { recursive: true, force: true })
     },
   }
 }

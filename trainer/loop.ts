@@ -43,7 +43,7 @@ export interface Surroundings {
 }
 
 const FIRST_POLL_MS = 100
-const LONGEST_POLL_MS = 1_000
+const LONGEST_POLL_MS = 500
 
 export async function train(options: TrainerOptions, surroundings: Surroundings): Promise<Ending> {
   const { client, openLearner, objective, retokenize, report, signal } = surroundings
