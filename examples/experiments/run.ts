@@ -90,7 +90,9 @@ async function full(experiment: Experiment): Promise<boolean> {
   return median(results.map(last)) >= experiment.goal.trained && median(results.map(baseOf)) <= experiment.goal.base
 }
 
-const reward = (points: readonly Point[]): number => (points.length === 0 ? NaN : mean(points.map((point) => point.reward)))
+function reward(points: readonly Point[]): number {
+  return points.length === 0 ? NaN : mean(points.map((point) => point.reward))
+}
 
 /** One line a version; on a terminal the newest is drawn over as it grows. */
 function progress(what: string): (train: readonly Point[], evaluations: readonly Point[]) => void {
