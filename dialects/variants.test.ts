@@ -171,6 +171,19 @@ describe('openinference', () => {
     'llm.finish_reason': 'stop',
   }
 
+  test('a node of a hand-made LangGraph is the agent of its calls; a node of a ready-made agent is not', () => {
+    const agentOf = (ls_integration: string) => {
+      const metadata = JSON.stringify({ ls_integration, langgraph_node: 'writer' })
+      const document = run(
+        { id: 'n', name: 'writer', at: 5, attributes: { 'openinference.span.kind': 'CHAIN', metadata } },
+        { id: 'c', name: 'ChatOpenAI', parent: 'n', at: 10, attributes: { ...llm, ...indexed, metadata } },
+      )
+      return read(document).calls[0]?.agent
+    }
+    expect(agentOf('langgraph')).toBe('writer')
+    expect(agentOf('langchain_create_agent')).toBeUndefined()
+  })
+
   test('request and response model, where they are told apart', () => {
     const models = { 'llm.model_name': 'x', 'llm.request.model_name': 'asked', 'llm.response.model_name': 'answered' }
     expect(ofSpan({ ...llm, ...indexed, ...models }).calls).toMatchObject([{ model: 'answered', request_model: 'asked' }])
