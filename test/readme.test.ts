@@ -63,6 +63,13 @@ describe('configuration', () => {
     expect([problems, warnings]).toEqual([[], []])
   })
 
+  const recipes = ['spider', 'musique', 'calc_x'].map((name) => `docs/recipes/${name}.yaml`)
+  const learning = ['demo', 'text_to_sql', 'multi_hop', 'math_tool'].map((name) => `examples/${name}/pipeline.yaml`)
+  test.each([...recipes, ...learning])('%s is right', async (file) => {
+    const { problems, warnings } = await load(file)
+    expect([problems, warnings]).toEqual([[], []])
+  })
+
   test.each(of('yaml', 'mistakes'))('$page:$line is answered as the page says', async ({ page, text, line }) => {
     const answer = blocks.find((block) => block.page === page && block.language === 'text' && block.line > line)!
     writeFileSync(join(folder, 'pipeline.yaml'), text)
