@@ -34,6 +34,10 @@ export function rollout<T>(run: () => Promise<T>, ids: Ids = {}): Promise<T> {
   return rolloutSpan(Object.fromEntries(Object.entries(named).map(([key, value]) => [`leyden.${key.replace('_', '.')}`, value])), run)
 }
 
+/** A part of the rollout that is an agent's: calls in it are that agent's. */
+export const agent = <T>(name: string, run: () => Promise<T>): Promise<T> =>
+  within(`invoke_agent ${name}`, { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': name }, run)
+
 function textOf(value: unknown): string {
   try {
     return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')

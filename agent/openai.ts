@@ -4,9 +4,7 @@ import type { Span } from '@opentelemetry/api'
 
 import { fail, headersOf, open } from './tracer.ts'
 
-interface Client {
-  chat: { completions: { create(body: any, options?: any): any } }
-}
+type Client = { chat: { completions: { create(body: any, options?: any): any } } }
 
 /** From now on the client's chat completions are spans, and say where they belong. It is the same client. */
 export function trace<C extends Client>(client: C): C {
@@ -71,8 +69,7 @@ function end(span: Span, { id, model, usage, choices }: any): void {
     span.setAttribute('gen_ai.output.messages', JSON.stringify(choices.map(({ message }: any) => messageOf(message))))
     const reasons = choices.map(({ finish_reason }: any) => finish_reason)
     span.setAttribute('gen_ai.response.finish_reasons', reasons)
-    if (usage)
-      span.setAttributes({ 'gen_ai.usage.input_tokens': usage.prompt_tokens, 'gen_ai.usage.output_tokens': usage.completion_tokens })
+    span.setAttributes({ 'gen_ai.usage.input_tokens': usage?.prompt_tokens, 'gen_ai.usage.output_tokens': usage?.completion_tokens })
   })
   span.end()
 }

@@ -16,6 +16,9 @@ export interface Making {
   readonly intermediate: number
   readonly layers: number
   readonly context: number
+  /** Deviation of the random weights that it begins with. */
+  readonly initializer_range?: number
+  readonly tie_word_embeddings?: boolean
   readonly steps: number
   readonly seed: number
 }
@@ -28,17 +31,18 @@ const LEAST_RATE = 0.05
 const TOLD_EVERY = 100
 
 /** Writes a Hugging Face folder. The same `making` gives the same policy. */
-export async function makeBase(folder: string, { language, demonstration, steps, seed, ...model }: Making): Promise<void> {
+export async function makeBase(folder: string, { language, demonstration, steps, seed, hidden, intermediate, layers, context, ...model }: Making): Promise<void> {
   initCheckpoint(
     folder,
     {
       vocab_size: writeLanguage(folder, language),
-      hidden_size: model.hidden,
-      intermediate_size: model.intermediate,
-      num_hidden_layers: model.layers,
+      hidden_size: hidden,
+      intermediate_size: intermediate,
+      num_hidden_layers: layers,
       num_attention_heads: HEADS,
-      max_position_embeddings: model.context,
+      max_position_embeddings: context,
       eos_token_id: END,
+      ...model,
     },
     seed,
   )

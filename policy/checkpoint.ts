@@ -82,6 +82,8 @@ export interface NewModel {
   readonly num_key_value_heads?: number
   readonly max_position_embeddings: number
   readonly tie_word_embeddings?: boolean
+  /** Deviation of the random weights; models of a few dozen dimensions learn faster from more. */
+  readonly initializer_range?: number
   readonly bos_token_id?: number
   readonly eos_token_id?: number
 }
@@ -97,6 +99,7 @@ export function initCheckpoint(folder: string, model: NewModel, seed: number): v
     attention_bias: false,
     mlp_bias: false,
     tie_word_embeddings: true,
+    initializer_range: 0.02,
     num_key_value_heads: model.num_attention_heads,
     ...model,
   }
@@ -106,7 +109,7 @@ export function initCheckpoint(folder: string, model: NewModel, seed: number): v
   for (const [name, shape] of tensorShapes(config)) {
     const data = new Float32Array(shape.reduce((product, length) => product * length, 1))
     // GPT-2's: what is added to the residual stream is scaled down by the number of additions.
-    const deviation = 0.02 / (/(o|down)_proj/.test(name) ? Math.sqrt(2 * config.layers) : 1)
+    const deviation = json.initializer_range / (/(o|down)_proj/.test(name) ? Math.sqrt(2 * config.layers) : 1)
     weights.set(name, { shape, data: name.endsWith('norm.weight') ? data.fill(1) : data.map(() => deviation * normal()) })
   }
   mkdirSync(folder, { recursive: true })

@@ -3,7 +3,7 @@
 
 import OpenAI from 'openai'
 
-import { tool, trace, worker } from '../../agent/index.ts'
+import { agent, tool, trace, worker } from '../../agent/index.ts'
 import { calculator, evaluate } from './calculator.ts'
 import { score } from './score.ts'
 
@@ -15,7 +15,7 @@ const calculate = tool('calculator', ({ expression }: { expression: string }) =>
 await worker(async ({ rollout_id, attempt_id, input, base_url, model, sampling_parameters }) => {
   const task = input as { readonly question: string; readonly answer: number }
   const client = trace(new OpenAI({ baseURL: base_url, apiKey: 'none', maxRetries: RETRIES }))
-  const answer = await solve(client, { model, ...sampling_parameters }, task.question)
+  const answer = await agent('calculator_agent', () => solve(client, { model, ...sampling_parameters }, task.question))
   await score(rollout_id, attempt_id, answer?.replaceAll(' ', '') === String(task.answer))
   return { status: answer === null ? 'limit' : 'succeeded' }
 })
