@@ -12,7 +12,7 @@ COPY --from=build /leyden/package.json ./
 COPY --from=build /leyden/node_modules node_modules
 COPY --from=build /leyden/dist dist
 COPY --from=build /leyden/config config
-RUN ln -s /leyden/dist/cli/leyden.js /usr/local/bin/leyden && chmod +x dist/cli/leyden.js && mkdir /data && chown node:node /data
+RUN ln -s /leyden/dist/cli/leyden.js /usr/local/bin/leyden && chmod +x dist/cli/leyden.js && mkdir /data /policies && chown node:node /data /policies
 USER node
 VOLUME /data
 ENV CLICKHOUSE_URL=embedded:/data
