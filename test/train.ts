@@ -31,12 +31,13 @@ export interface Arena {
 export async function openArena(trainer: object, seed: number): Promise<Arena> {
   const policies_dir = await mkdtemp(join(tmpdir(), 'leyden-policies-'))
   const extensions = { trainer: { base: BASE, policies_dir, kernels: 'decomp', ...trainer } }
-  const leyden = await startLeyden(JSON.stringify({ extensions, service: { extensions: ['clickhouse_storage', 'trainer'] } }))
+  const processors = { credit_assignment: { method: 'identical' } }
+  const leyden = await startLeyden(JSON.stringify({ processors, extensions, service: { extensions: ['clickhouse_storage', 'trainer'] } }))
   const storage = await openStorage({ url: `embedded:${leyden.folder}` })
   const policies = policiesOf(storage.client)
   const sampler: Sampler = { decoder: await openDecoder({ kernels: 'decomp', max_running: 64 }), tokenizer: await openTokenizer(BASE) }
 
-  async function live(version: number, ms = 30_000): Promise<PolicyVersion> {
+  async function live(version: number, ms = 120_000): Promise<PolicyVersion> {
     for (const until = Date.now() + ms; ; await sleep(100)) {
       const found = await policies.live('default')
       if (found && found.version >= version) {
