@@ -25,7 +25,7 @@ let ports: { grpc: number; http: number; scores: number; openai: number }
 
 beforeAll(async () => {
   ports = { grpc: await freePort(), http: await freePort(), scores: await freePort(), openai: await freePort() }
-  start(['run', ...config('pipeline', 'scores')], {
+  start(['run', ...config('pipeline')], {
     'receivers.otlp.protocols.grpc.endpoint': `127.0.0.1:${ports.grpc}`,
     'receivers.otlp.protocols.http.endpoint': `127.0.0.1:${ports.http}`,
     'receivers.scores.endpoint': `127.0.0.1:${ports.scores}`,
