@@ -75,6 +75,26 @@ test('spans without the id go where the rest of their trace goes, whichever came
   expect(await leyden.query(`SELECT 1 FROM rollouts WHERE rollout_id = '${traceIdOf('mixed')}'`)).toEqual([])
 })
 
+test('a trace that was closed by itself before a span of it named its rollout goes there whole', async () => {
+  await send('early', [{ id: 'y0', at: 0, for: 100 }, chat('y1', { parent: 'y0', at: 10 }), reward('y2', 1, { parent: 'y0', at: 60 })])
+  expect(await rolloutRow(traceIdOf('early'), 'toUInt32(spans) AS spans')).toEqual({ spans: 3 })
+  await send('early', [{ id: 'y3', parent: 'y0', at: 20, attributes: { 'leyden.rollout.id': 'early' } }])
+  await send('early', [chat('y4', { parent: 'y0', at: 30, answer: 'five' })])
+  expect(await rolloutRow('early', 'toUInt32(spans) AS spans, toUInt32(calls) AS calls, outcome')).toEqual({
+    spans: 5,
+    calls: 2,
+    outcome: 1,
+  })
+  const made = await leyden.query(`SELECT rollout_id FROM transitions WHERE trace_id = '${traceIdOf('early')}'`)
+  expect(made).toEqual([{ rollout_id: 'early' }, { rollout_id: 'early' }])
+  expect(await leyden.query("SELECT toUInt32(versions) AS versions FROM rollout_rewards WHERE rollout_id = 'early'")).toEqual([
+    { versions: 1 },
+  ])
+  await send('early', [chat('y5', { parent: 'y0', at: 40, answer: 'six' })])
+  expect(await leyden.rows(3, "SELECT 1 FROM transitions WHERE rollout_id = 'early'")).toHaveLength(3)
+  expect(await rolloutRow(traceIdOf('early'))).toMatchObject({ spans: 0, revision: 2 })
+})
+
 test('a root that comes while a restart still reads the rest of its run gets that rest', async () => {
   const storage = await openStorage({ url: `embedded:${leyden.folder}` })
   const batch = (...spans: SpanSpec[]) => scan('traces', fromJson('traces', traces('resumed', spans))).batch

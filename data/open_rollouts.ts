@@ -217,6 +217,8 @@ export function openRollouts(limits: Limits): OpenRollouts {
       rollout.held = null
     },
     rename(from, to) {
+      // Its root, say, may have come then and will not come again.
+      if (closed.has(from)) closed.add(to)
       const old = open.get(from)
       if (!old) return
       drop(old)

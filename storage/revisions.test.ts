@@ -69,6 +69,28 @@ test('nor is one that left no trace in storage', async () => {
   expect([first!.revision, second!.revision]).toEqual([1, 2])
 })
 
+test('a trace that was closed by itself is taken over once, also when the process was killed in the middle of it', async () => {
+  const trace_id = traceIdOf('outgrown')
+  await storage.insertSpans([spanBatch([{ id: 'before', trace: 'outgrown' }])], [])
+  await next(trace_id, 'outgrown')
+  await storage.insertSpans([spanBatch([{ id: 'after', trace: 'outgrown' }])], [[routeKey('named', '')]])
+  const expected = [
+    { rollout_id: 'named', spans: 2 },
+    { rollout_id: trace_id, spans: 0 },
+  ]
+  expect(await nextRevisions(storage, [due('named', 'outgrown')], dialects, 'trace')).toMatchObject(expected)
+  await storage.join([{ trace_id, rollout_id: 'named', attempt_id: '' }])
+  expect(await next('named', 'outgrown')).toMatchObject(expected)
+  expect((await storage.uncovered()).filter((one) => one.trace_id === trace_id)).toEqual([])
+})
+
+test('what is left of a trace of its own and the rollout that it turned out to belong to are closed as one', async () => {
+  await storage.insertSpans([spanBatch([{ id: 'half', trace: 'halves' }])], [])
+  await storage.insertSpans([spanBatch([{ id: 'other half', trace: 'halves' }])], [[routeKey('whole', '')]])
+  const both = [due(traceIdOf('halves'), 'halves'), due('whole', 'halves')]
+  expect(await nextRevisions(storage, both, dialects, 'trace')).toMatchObject([{ spans: 2, rollout_id: 'whole' }])
+})
+
 test('a rollout that a defect keeps from being read says so, apart from a store that is away', async () => {
   await storage.insertSpans([spanBatch([{ id: 'odd', trace: 'odd' }])], [])
   const broken = {

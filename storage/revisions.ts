@@ -20,8 +20,8 @@ export class Unassemblable extends Error {
 }
 
 /**
- * @returns one revision per rollout; two that storage knows to be one become one. Rejects as Unassemblable
- * where one of them cannot be read, else with what storage says.
+ * @returns one revision per rollout; two that storage knows to be one become one, and one that another takes over an empty one. Rejects
+ * as Unassemblable where one of them cannot be read, else with what storage says.
  */
 export async function nextRevisions(
   storage: Storage,
@@ -33,11 +33,14 @@ export async function nextRevisions(
   const owners = new Map<string, string>()
   const arrived = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
   for (const { trace_id, rollout_id, attempt_id } of await storage.members(arrived)) owners.set(trace_id, routeKey(rollout_id, attempt_id))
+  const takenOver = await takeOver(storage, due, owners)
 
   const parts = byKey(due, owners)
   const keys = [...parts.keys()].map(splitKey)
   const revisions = await storage.lastRevisions(keys)
-  const partial = new Set([...parts].filter(([key, part]) => revisions.has(key) || part.some((d) => !d.rollout.held)).map(([key]) => key))
+  const growing = new Set(takenOver.map(({ by }) => by))
+  const isPartial = ([key, part]: [string, Due[]]) => revisions.has(key) || growing.has(key) || part.some(({ rollout }) => !rollout.held)
+  const partial = new Set([...parts].filter(isPartial).map(([key]) => key))
   const readBack = await readItemsOf(storage, partial, parts, owners, groupBy)
 
   const covered = await storage.coveredByOld(keys.filter((key) => revisions.has(routeKey(key.rollout_id, key.attempt_id))))
@@ -45,7 +48,8 @@ export async function nextRevisions(
     const items = partial.has(key) ? (readBack.get(key) ?? []) : part.flatMap(({ rollout }) => heldItems(rollout.held!))
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
-    const skipped = part.some(({ rollout }) => !rollout.held) ? 1 : 0
+    // And what is taken over is no first revision: its rewards may be known.
+    const skipped = growing.has(key) || part.some(({ rollout }) => !rollout.held) ? 1 : 0
     return assembled(items, dialects, {
       key,
       closed_by: last === undefined ? part[0]!.closed_by : 'late',
@@ -57,7 +61,10 @@ export async function nextRevisions(
   // What has lost spans since its last revision must not lose its transitions with them: only rewards are still heard.
   const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
   for (const rollout of expired) await storage.rewardExpired(rollout, rollout.rewards)
-  return rollouts.filter((rollout) => !expired.has(rollout))
+  const emptied = takenOver.map(({ key, last }) =>
+    assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: Date.now() }),
+  )
+  return [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied]
 }
 
 function assembled(...[items, dialects, closing]: Parameters<typeof assemble>): Rollout {
@@ -69,6 +76,37 @@ function assembled(...[items, dialects, closing]: Parameters<typeof assemble>): 
 }
 
 const keyOf = ({ rollout_id, attempt_id }: Rollout) => routeKey(rollout_id, attempt_id)
+
+interface TakenOver {
+  readonly key: string
+  readonly last: number
+  /** Key of the rollout that its traces belong to from now on. */
+  readonly by: string
+}
+
+/**
+ * A trace may be closed as a rollout of its own before a span of it comes that names another: then that one has it, with all that had
+ * joined it. `owners` is brought up to date. One so old that some of its spans may be gone stays what it is.
+ */
+async function takeOver(storage: Storage, due: readonly Due[], owners: Map<string, string>): Promise<TakenOver[]> {
+  const claims = new Map<string, string>()
+  for (const { rollout } of due) {
+    for (const trace of rollout.traces) {
+      const own = routeKey(trace, '')
+      if (own === rollout.key) continue
+      if (!owners.has(trace)) owners.set(trace, rollout.key)
+      // What was read back may have been taken over by a process that was killed before it could say so.
+      else if (!claims.has(own) && (owners.get(trace) === own || !rollout.held)) claims.set(own, rollout.key)
+    }
+  }
+  const keys = [...claims.keys()].map(splitKey)
+  const revisions = await storage.lastRevisions(keys)
+  const old = await storage.coveredByOld(keys)
+  const taken = [...claims].flatMap(([key, by]) => (revisions.has(key) && !old.has(key) ? { key, last: revisions.get(key)!, by } : []))
+  const heirs = new Map(taken.map(({ key, by }) => [key, by]))
+  for (const [trace, owner] of owners) owners.set(trace, heirs.get(owner) ?? owner)
+  return taken
+}
 
 /** Late spans without a hint come under their trace's id; storage may know that trace as part of another rollout. */
 function byKey(due: readonly Due[], owners: ReadonlyMap<string, string>): Map<string, Due[]> {
