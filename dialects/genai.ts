@@ -153,8 +153,8 @@ function readTool(span: Span): ToolReading {
   }
 }
 
-const readAgent = ({ attributes }: Span): AgentReading => ({
+const readAgent = ({ attributes, name }: Span): AgentReading => ({
   kind: 'agent',
-  name: textOf(first(attributes, ['gen_ai.agent.name', 'agent_name'])),
+  name: textOf(first(attributes, ['gen_ai.agent.name', 'agent_name'])) ?? /^invoke_agent (.+)$/.exec(name)?.[1],
   session: sessionOf(attributes),
 })

@@ -103,6 +103,7 @@ describe('genai', () => {
       { name: 'search', arguments: '{"q": 1}', result: 'x' },
     ])
     expect(ofSpan({ agent_name: 'me' }, 'agent run').agents).toMatchObject([{ name: 'me' }])
+    expect(ofSpan({}, 'invoke_agent my agent').agents).toMatchObject([{ name: 'my agent' }])
   })
 
   test.each([
