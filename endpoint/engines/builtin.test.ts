@@ -28,6 +28,8 @@ afterAll(async () => {
 })
 
 const messages = [{ role: 'user' as const, content: 'What is 2 + 2?' }]
+/** Tokens of an answer that takes far longer than a hang-up needs to arrive. */
+const LONG = 20_000
 const engine = { engine: 'builtin', kernels: 'decomp' }
 
 /** Starts an endpoint with these models, and waits until it is ready. */
@@ -51,7 +53,8 @@ const publish = (policy: string, version: number, path: string) =>
 describe('a model that is not trained', () => {
   let endpoint: TestEndpoint
   beforeAll(async () => {
-    endpoint = await startEndpoint({ models: { mine: { ...engine, base } } }, { keep: true })
+    const long = await makePolicy(join(folder, 'long'), { context: LONG })
+    endpoint = await startEndpoint({ models: { mine: { ...engine, base }, long: { ...engine, base: long } } }, { keep: true })
   })
   afterAll(() => endpoint.stop())
 
@@ -123,7 +126,8 @@ describe('a model that is not trained', () => {
   })
 
   test('stops drawing when its client hangs up', async () => {
-    const stream = await endpoint.client.chat.completions.create({ model: 'mine', messages, stream: true, max_tokens: 400 })
+    const more = { max_tokens: LONG - 100, temperature: 0 } // its likeliest words never end
+    const stream = await endpoint.client.chat.completions.create({ model: 'long', messages, stream: true, ...more })
     for await (const _ of stream) break
     const isGone = ({ attributes }: Span) => attributes['error.type'] === 'client_closed_request'
     await until(async () => (await endpoint.spans(1)).some(isGone))
