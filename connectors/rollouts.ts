@@ -3,22 +3,22 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { END_EVENT } from '../data/assemble.ts'
-import { linkedTraces } from '../data/links.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
-import { hintOf, hintOfItem, placeOf, splitKey } from '../data/routing.ts'
-import { endTime, isRoot, itemName, traceIds, type SpanBatch } from '../data/span_batch.ts'
-import { inTraces, mayBeStray } from '../data/stray_rewards.ts'
+import { hintOf } from '../data/routing.ts'
+import type { SpanBatch } from '../data/span_batch.ts'
+import { inTraces } from '../data/stray_rewards.ts'
 import { traceOwners } from '../data/trace_owners.ts'
 import { dialects } from '../dialects/index.ts'
 import { connector, Permanent, Refused, type Consumer } from '../pipeline/component.ts'
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
 import { duration, extensionId, group, list, number, oneOf, text } from '../pipeline/schema.ts'
-import { lateRewards, type LateRewards } from '../storage/late_rewards.ts'
+import { addArrived, attachRewards, type Books } from '../storage/arrivals.ts'
+import { lateRewards } from '../storage/late_rewards.ts'
+import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable, type Due } from '../storage/revisions.ts'
-import { Unavailable, type Storage, type Uncovered } from '../storage/storage.ts'
+import { Unavailable, type Storage } from '../storage/storage.ts'
 
 const MIB = 1_048_576
 /** How often rollouts are looked through for those that are due. */
@@ -31,8 +31,6 @@ const CLOSE_TOGETHER = 256
 const CLOSE_BYTES = 2 * MIB
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
-/** Traces read at once when a restart resumes. */
-const RESUME_TOGETHER = 100
 
 export default connector({
   type: 'rollouts',
@@ -81,7 +79,7 @@ export default connector({
     const open = openRollouts({ ...options, max_bytes: options.max_bytes_mib * MIB, memory: options.memory_mib * MIB })
     const owners = traceOwners(open.rename)
     let storage: Storage
-    let late: LateRewards
+    let books: Books
     let next: Consumer<'rollouts'>
     let whileAway: Overflow | undefined
     let sweep: NodeJS.Timeout | undefined
@@ -92,19 +90,21 @@ export default connector({
     let stopping = false
 
     context.gauge('leyden_open_rollouts', () => open.size)
-    context.gauge('leyden_waiting_rewards', () => late?.waiting ?? 0)
+    context.gauge('leyden_waiting_rewards', () => books?.late.waiting ?? 0)
     context.gauge('leyden_open_rollouts_bytes', () => open.bytes)
     context.gauge('leyden_open_rollouts_released', () => open.released)
 
     async function start(outputs: { rollouts?: Consumer<'rollouts'> }): Promise<void> {
       storage = context.extension<Storage>(options.storage)
       next = outputs.rollouts ?? (async () => {})
-      late = lateRewards({
-        ...{ storage, dialects, joinKeys: options.join_keys, wait: options.reward_wait, attach },
+      const late = lateRewards({
+        ...{ storage, dialects, joinKeys: options.join_keys, wait: options.reward_wait },
+        attach: (key, traceIds) => attachRewards({ open, owners }, key, traceIds),
         isOpen: open.has,
         givenUp: (n) => context.count('leyden_rewards_without_rollout', n),
         report,
       })
+      books = { open, owners, late }
       const { storage: folder } = options.sending_queue
       if (folder !== null) {
         const disk = await context.extension<QueueFolder>(folder).open(`connector_${context.id}`, context)
@@ -123,67 +123,11 @@ export default connector({
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error
       }
-      const urgent = batches.map((batch, b) => track(batch, hints[b]!))
+      const urgent = batches.map((batch, b) => addArrived(books, batch, hints[b]!, homeless))
       if (urgent.includes(true)) scheduleClose()
     }
 
-    /** Adds what was stored to the open rollouts. Returns whether something is to be done about them at once. */
-    function track(batch: SpanBatch, hints: readonly string[]): boolean {
-      const now = Date.now()
-      const traces = traceIds(batch)
-      let urgent = false
-      for (const [key, indices] of byRollout(batch, hints, traces)) {
-        const fresh = !open.has(key)
-        if (fresh) {
-          if (indices.every((i) => !hints[i] && late.take(batch, i))) {
-            urgent = true
-            continue
-          }
-          late.opened(key)
-        }
-        const rollout = open.get(key, now)
-        for (const i of indices) {
-          rollout.traces.add(placeOf(traces[i]!, key))
-          if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
-          else if (itemName(batch, i) === END_EVENT) rollout.ended = urgent = true
-        }
-        open.add(rollout, batch, indices, now)
-        // Nothing but rewards for a run that is over: nothing more need be waited for.
-        if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = urgent = true
-      }
-      return urgent
-    }
-
-    /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
-    function byRollout(batch: SpanBatch, hints: readonly string[], traces: readonly string[]): Map<string, number[]> {
-      for (const [i, trace] of traces.entries()) if (hints[i]) owners.claim(trace, hints[i]!)
-      if (batch.signal === 'traces')
-        for (const [i, trace] of traces.entries()) for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
-      const groups = new Map<string, number[]>()
-      for (const [i, trace] of traces.entries()) {
-        const key = hints[i] || (trace && owners.of(trace))
-        if (!key) {
-          context.count('leyden_items_without_rollout', 1, { signal: batch.signal })
-          continue
-        }
-        const group = groups.get(key)
-        if (group) group.push(i)
-        else groups.set(key, [i])
-      }
-      return groups
-    }
-
-    /** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */
-    function attach(key: string, traceIds: readonly string[]): void {
-      const known = open.has(key)
-      const rollout = open.get(key, Date.now())
-      for (const trace of traceIds) {
-        rollout.traces.add(trace)
-        owners.give(trace, key)
-      }
-      if (!known) rollout.due = true
-      open.letGo(rollout)
-    }
+    const homeless = (signal: string) => context.count('leyden_items_without_rollout', 1, { signal })
 
     function scheduleClose(): void {
       if (scheduled) return
@@ -191,7 +135,7 @@ export default connector({
       closing = closing.then(async () => {
         scheduled = false
         if (Date.now() < retryAt) return
-        await late.resolve().catch(failedToResolve)
+        await books.late.resolve().catch(failedToResolve)
         await close(open.takeDue(Date.now()))
       })
     }
@@ -221,7 +165,7 @@ export default connector({
         const rollouts = await nextRevisions(storage, due, dialects, options.group_by, options.join_keys)
         await next(rollouts)
         await storage.commit(rollouts)
-        late.committed(rollouts)
+        books.late.committed(rollouts)
         context.health(null)
         for (const rollout of rollouts) {
           context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
@@ -258,8 +202,7 @@ export default connector({
     async function resume(): Promise<void> {
       for (;;) {
         try {
-          const found = await storage.uncovered()
-          for (let i = 0; i < found.length && !stopping; i += RESUME_TOGETHER) await resumeSome(found.slice(i, i + RESUME_TOGETHER))
+          await resumeOpen(storage, books, options.group_by, () => stopping)
           scheduleClose()
           return
         } catch (error) {
@@ -267,36 +210,6 @@ export default connector({
           context.log.debug('open rollouts cannot be resumed yet', { error: (error as Error).message })
           await sleep(RETRY_MS)
         }
-      }
-    }
-
-    async function resumeSome(found: readonly Uncovered[]): Promise<void> {
-      const items = await storage.readItems(found.map(({ trace_id }) => trace_id))
-      // Rewards that came by themselves: also those once given up, as long as their records are kept.
-      const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
-      const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))
-      for (const { trace_id, hints } of found) if (hints[0]) owners.claim(trace_id, hints[0])
-      for (const item of items) if (item.signal === 'span') for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
-      const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
-        if (strays.has(trace_id)) return []
-        // A hint may have come while this was read, and have claimed the trace.
-        const keys = hints.length ? hints : [owners.of(trace_id)]
-        return keys.map((key) => {
-          const rollout = open.get(key, first_received_at)
-          rollout.traces.add(trace_id)
-          rollout.last_at = Math.max(rollout.last_at, last_received_at)
-          open.letGo(rollout)
-          return rollout
-        })
-      })
-      const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
-      for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
-      for (const item of items) {
-        if (strays.has(item.trace_id)) continue
-        const key = hintOfItem(item, options.group_by) || owners.of(item.trace_id)
-        const rollout = open.get(key, Date.now())
-        if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
-        else if (item.event_name === END_EVENT) rollout.ended = true
       }
     }
 

@@ -1,0 +1,85 @@
+// What was stored is added to the rollouts that are open. Here it is decided which rollout each item belongs to.
+
+import { END_EVENT } from '../data/assemble.ts'
+import { linkedTraces } from '../data/links.ts'
+import type { OpenRollouts } from '../data/open_rollouts.ts'
+import { placeOf } from '../data/routing.ts'
+import { endTime, isRoot, itemName, traceIds, type SpanBatch } from '../data/span_batch.ts'
+import { mayBeStray } from '../data/stray_rewards.ts'
+import type { TraceOwners } from '../data/trace_owners.ts'
+import type { LateRewards } from './late_rewards.ts'
+
+/** What a process that assembles rollouts keeps in memory. */
+export interface Books {
+  readonly open: OpenRollouts
+  readonly owners: TraceOwners
+  readonly late: LateRewards
+}
+
+/**
+ * @param homeless is told of an item that belongs nowhere, having neither hint nor trace
+ * @returns whether something is to be done about these rollouts at once
+ */
+export function addArrived(books: Books, batch: SpanBatch, hints: readonly string[], homeless: (signal: string) => void): boolean {
+  const { open, late } = books
+  const now = Date.now()
+  const traces = traceIds(batch)
+  let urgent = false
+  for (const [key, indices] of byRollout(books.owners, batch, hints, traces, homeless)) {
+    const fresh = !open.has(key)
+    if (fresh) {
+      if (indices.every((i) => !hints[i] && late.take(batch, i))) {
+        urgent = true
+        continue
+      }
+      late.opened(key)
+    }
+    const rollout = open.get(key, now)
+    for (const i of indices) {
+      rollout.traces.add(placeOf(traces[i]!, key))
+      if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
+      else if (itemName(batch, i) === END_EVENT) rollout.ended = urgent = true
+    }
+    open.add(rollout, batch, indices, now)
+    // Nothing but rewards for a run that is over: nothing more need be waited for.
+    if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = urgent = true
+  }
+  return urgent
+}
+
+/** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
+function byRollout(
+  owners: TraceOwners,
+  batch: SpanBatch,
+  hints: readonly string[],
+  traces: readonly string[],
+  homeless: (signal: string) => void,
+): Map<string, number[]> {
+  for (const [i, trace] of traces.entries()) if (hints[i]) owners.claim(trace, hints[i]!)
+  if (batch.signal === 'traces')
+    for (const [i, trace] of traces.entries()) for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
+  const groups = new Map<string, number[]>()
+  for (const [i, trace] of traces.entries()) {
+    const key = hints[i] || (trace && owners.of(trace))
+    if (!key) {
+      homeless(batch.signal)
+      continue
+    }
+    const group = groups.get(key)
+    if (group) group.push(i)
+    else groups.set(key, [i])
+  }
+  return groups
+}
+
+/** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */
+export function attachRewards({ open, owners }: Omit<Books, 'late'>, key: string, traceIds: readonly string[]): void {
+  const known = open.has(key)
+  const rollout = open.get(key, Date.now())
+  for (const trace of traceIds) {
+    rollout.traces.add(trace)
+    owners.give(trace, key)
+  }
+  if (!known) rollout.due = true
+  open.letGo(rollout)
+}

@@ -1,0 +1,45 @@
+// Opens again what an earlier process left open, or closed before its last spans came.
+
+import { END_EVENT } from '../data/assemble.ts'
+import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
+import type { Books } from './arrivals.ts'
+import type { Storage, Uncovered } from './storage.ts'
+
+/** Traces read at once. */
+const TOGETHER = 100
+
+/** Rejects when storage cannot be asked; to begin anew does no harm. */
+export async function resumeOpen(storage: Storage, books: Books, groupBy: GroupBy, stopped: () => boolean): Promise<void> {
+  const found = await storage.uncovered()
+  for (let i = 0; i < found.length && !stopped(); i += TOGETHER) await resumeSome(storage, books, groupBy, found.slice(i, i + TOGETHER))
+}
+
+async function resumeSome(storage: Storage, { open, owners, late }: Books, groupBy: GroupBy, found: readonly Uncovered[]): Promise<void> {
+  const items = await storage.readItems(found.map(({ trace_id }) => trace_id))
+  // Rewards that came by themselves: also those once given up, as long as their records are kept.
+  const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
+  const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))
+  for (const { trace_id, hints } of found) if (hints[0]) owners.claim(trace_id, hints[0])
+  for (const item of items) if (item.signal === 'span') for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
+  const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
+    if (strays.has(trace_id)) return []
+    // A hint may have come while this was read, and have claimed the trace.
+    const keys = hints.length ? hints : [owners.of(trace_id)]
+    return keys.map((key) => {
+      const rollout = open.get(key, first_received_at)
+      rollout.traces.add(trace_id)
+      rollout.last_at = Math.max(rollout.last_at, last_received_at)
+      open.letGo(rollout)
+      return rollout
+    })
+  })
+  const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
+  for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
+  for (const item of items) {
+    if (strays.has(item.trace_id)) continue
+    const key = hintOfItem(item, groupBy) || owners.of(item.trace_id)
+    const rollout = open.get(key, Date.now())
+    if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
+    else if (item.event_name === END_EVENT) rollout.ended = true
+  }
+}
