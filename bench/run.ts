@@ -1,8 +1,9 @@
-// npm run bench -- <air|ingest|assemble|read|grpc|endpoint|decode|soak|train>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <agent|air|ingest|assemble|read|grpc|endpoint|decode|soak|train>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 
+import { agentCalls } from './agent.ts'
 import { airToy } from './air.ts'
 import { assembleOne } from './assemble.ts'
 import { creditLate } from './credit.ts'
@@ -18,6 +19,8 @@ import { train } from './train.ts'
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
 
 Usage:
+  npm run bench -- agent
+      What leyden/agent adds to a call of the model.
   npm run bench -- air [--seeds 8]
       A toy agent taught by what its tools did: terminal reward only, raw payment, bonus, potential.
   npm run bench -- ingest [--collector <folder>] [--transport http,grpc,grpc-js] [--batch 1,64,512]
@@ -78,6 +81,7 @@ const list = (text: string) => text.split(',')
 const numbers = (text: string) => list(text).map(Number)
 
 const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
+  agent: agentCalls,
   air: () => airToy(Number(values.seeds)),
   ingest: () =>
     ingest({

@@ -34,7 +34,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   extensions: [...COMPONENT, 'trainer'],
   cli: [...COMPONENT, 'agent', 'trainer', 'endpoint', 'receivers', 'processors', 'connectors', 'exporters', 'extensions'],
   examples: ['data', 'pipeline', 'policy', 'agent'],
-  bench: [...COMPONENT, 'trainer', 'cli', 'test'],
+  bench: [...COMPONENT, 'agent', 'trainer', 'cli', 'test'],
 }
 const KINDS = ['receivers', 'processors', 'connectors', 'exporters', 'extensions'] as const
 
