@@ -12,6 +12,7 @@ import { dialects } from '../dialects/index.ts'
 import { connect } from '../storage/connection.ts'
 import { findRollouts, type FoundRollout } from '../storage/find_rollout.ts'
 import type { Io } from './command.ts'
+import { explainRange, rangeOf } from './explain_range.ts'
 import { explanationJson, explanationText } from './explanation.ts'
 import { command, loadPlan, UsageError } from './flags.ts'
 import { rolloutProcessor } from './rollout_processors.ts'
@@ -21,37 +22,60 @@ const HELP = `Says of every model call of a run what it was read as, and why it 
 
 Usage:
   leyden explain [flags] <file.json | trace id | rollout id[/attempt id]>
+  leyden explain [flags] --since <time> [--until <time>]
 
-A file is one OTLP/JSON document, read as one run; ids are looked up in the store.
+A file is one OTLP/JSON document, read as one run; ids are looked up in the store. A range of time is answered with a line for each rollout
+that ended in it: its calls, its transitions, why other calls are none, and its outcome.
 
 Flags:
-${storageFlagsHelp}  --format <name>    text (default) or json
-With a configuration, the processors of its first rollouts pipeline decide; else policy_calls, air and credit_assignment as they come.
+${storageFlagsHelp}  --since, --until   a date, a time, or how long ago, such as 7d or 12h
+  --format <name>    text (default) or json
+With a configuration, the processors of its first rollouts pipeline decide; else policy_calls, air and credit_assignment as they come. A range
+is told as it is stored.
 
 Example:
   leyden explain trace.json --format json
+  leyden explain --since 1h --until 10m
 `
 
 export const explain = command({
   help: HELP,
-  flags: { ...storageFlags, format: { type: 'string', default: 'text' } },
+  flags: { ...storageFlags, since: { type: 'string' }, until: { type: 'string' }, format: { type: 'string', default: 'text' } },
   words: true,
   async run(flags, io, words) {
     const [what] = words
-    if (what === undefined || words.length > 1) throw new UsageError('name one file, trace id or rollout id: leyden explain trace.json')
-    const explain = flags.format === 'json' ? explanationJson : explanationText
+    const ranged = flags.since !== undefined || flags.until !== undefined
+    if (words.length !== (ranged ? 0 : 1)) {
+      throw new UsageError('name one file, trace id or rollout id, or else a range: leyden explain trace.json, leyden explain --since 1h')
+    }
     if (!['json', 'text'].includes(flags.format)) throw new UsageError(`--format must be text or json (got "${flags.format}")`)
-    const plan = flags.config ? await loadPlan(flags, io) : undefined
-    if (flags.config && !plan) return 1
-
-    const run = isFile(what, io) ? await fromFile(what, io) : await fromStore(what, flags, io)
-    if (!run) return 1
-    const rollout = assemble(run.items, dialects, { key: run.key, closed_by: 'replay', revision: 0, covered_until: 0 })
-    const processed = await rolloutProcessor(plan)(rollout)
-    io.stdout(explain(run.items, processed ?? rollout))
-    return 0
+    return what === undefined ? range(flags, io) : one(what, flags, io)
   },
 })
+
+type Flags = Parameters<typeof storageOptions>[0] & { since?: string; until?: string; format: string }
+
+async function range(flags: Flags, io: Io): Promise<number> {
+  const between = rangeOf(flags, Date.now())
+  const options = await storageOptions(flags, io)
+  if (!options) return 1
+  requireData(options)
+  io.stdout(await explainRange(options, between, flags.format))
+  return 0
+}
+
+async function one(what: string, flags: Flags, io: Io): Promise<number> {
+  const explain = flags.format === 'json' ? explanationJson : explanationText
+  const plan = flags.config ? await loadPlan(flags, io) : undefined
+  if (flags.config && !plan) return 1
+
+  const run = isFile(what, io) ? await fromFile(what, io) : await fromStore(what, flags, io)
+  if (!run) return 1
+  const rollout = assemble(run.items, dialects, { key: run.key, closed_by: 'replay', revision: 0, covered_until: 0 })
+  const processed = await rolloutProcessor(plan)(rollout)
+  io.stdout(explain(run.items, processed ?? rollout))
+  return 0
+}
 
 const isFile = (what: string, io: Io): boolean => what.endsWith('.json') || existsSync(resolve(io.cwd, what))
 
@@ -76,7 +100,7 @@ function parse(text: string, path: string): ReturnType<typeof readDocument> {
   }
 }
 
-async function fromStore(id: string, flags: Parameters<typeof storageOptions>[0], io: Io): Promise<FoundRollout | undefined> {
+async function fromStore(id: string, flags: Flags, io: Io): Promise<FoundRollout | undefined> {
   const options = await storageOptions(flags, io)
   if (!options) return undefined
   requireData(options)

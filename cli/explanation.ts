@@ -110,5 +110,5 @@ const section = (title: string, entries: readonly string[]): string =>
 const lines = (all: readonly string[]): string => all.filter(Boolean).join('\n')
 const list = (head: string, parts: readonly (string | number | undefined)[]): string =>
   parts.some(Boolean) ? head + parts.filter(Boolean).join(', ') : ''
-const counted = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`
+export const counted = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`
 const clipped = (text: string): string => (text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text)
