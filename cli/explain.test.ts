@@ -110,7 +110,9 @@ test.each([
 })
 
 test('--help shows an example', async () => {
-  expect((await runCommand(explain, ['--help'])).stdout).toContain('Example:\n  leyden explain trace.json --format json\n  leyden explain --since 1h --until 10m\n')
+  expect((await runCommand(explain, ['--help'])).stdout).toContain(
+    'Example:\n  leyden explain trace.json --format json\n  leyden explain --since 1h --until 10m\n',
+  )
 })
 
 describe('what is stored', () => {
