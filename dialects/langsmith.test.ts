@@ -31,6 +31,43 @@ describe('langsmith', () => {
     expect(call!.flags).toEqual(['promptContainedOutput'])
   })
 
+  describe('parallel tool calls of a streamed answer, which the wrapper for JavaScript runs together', () => {
+    const tools = ['get', 'get_weather', 'get_time'].map((name) => ({ type: 'function', function: { name } }))
+    const streamed = (name: string, args: string, offered: object[] = tools) => {
+      const call = { index: 0, id: 'call_1', type: 'function', function: { name, arguments: args } }
+      const said = { role: 'assistant', content: 'I look.', tool_calls: [call] }
+      return read(run(runOf('llm', { messages: [question], tools: offered }, { id: 'r1', choices: [{ index: 0, message: said }] })))
+        .calls[0]!
+    }
+
+    test('are taken apart by the names of the tools that were offered', () => {
+      const { completion, flags } = streamed('get_weatherget_time', '{"city":"} {\\"a\\""}{"zone":{}}')
+      expect(completion!.parts).toEqual([
+        { kind: 'text', text: 'I look.' },
+        { kind: 'tool_call', id: 'call_1', name: 'get_weather', arguments: '{"city":"} {\\"a\\""}' },
+        { kind: 'tool_call', name: 'get_time', arguments: '{"zone":{}}' },
+      ])
+      expect(flags).toEqual(['actionRecovered', 'callIdsMissing'])
+    })
+
+    test.each([
+      ['getgetget', tools],
+      ['get_weatherget_place', tools],
+      ['get_weatherget_time', []],
+    ])('are no answer where they cannot be told apart: %s of %j', (name, offered) => {
+      const { completion, flags } = streamed(name, '{"a":1}{"b":2}', offered)
+      expect(completion).toBeUndefined()
+      expect(flags).toEqual(['outputMissing'])
+    })
+
+    test('one call stays as it is', () => {
+      expect(streamed('get_weather', '{"a":{"b":1}}')).toMatchObject({
+        completion: { parts: [{ kind: 'text' }, { id: 'call_1', name: 'get_weather', arguments: '{"a":{"b":1}}' }] },
+        flags: [],
+      })
+    })
+  })
+
   test('prompts and chains are no calls, though their operation is chat', () => {
     expect(read(run(runOf('prompt', { messages: [question] }, answer), runOf('chain', { messages: [question] }, answer))).calls).toEqual([])
   })
