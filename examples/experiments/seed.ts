@@ -65,7 +65,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     POLICIES_DIR: join(folder, 'policies'),
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://localhost:${otlp}`,
   }
-  const changes = [`extensions::trainer::seed: ${seed}`, `extensions::trainer::steps: ${steps}`, ...trial.changes]
+  const changes = [`extensions::trainer::seed: ${seed}`, ...trial.changes]
   const config = [`examples/${experiment.name}/pipeline.yaml`, ...changes.map((change) => `yaml:${change}`)].flatMap((source) => [
     '--config',
     source,
