@@ -4,13 +4,14 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import { delivery } from '../agent/delivery.ts'
 import { runRollouts, type Progress } from '../agent/runner.ts'
 import type { Task } from '../agent/visits.ts'
 import { startWorkers } from '../agent/workers.ts'
 import { connect } from '../storage/connection.ts'
-import { rolloutRun } from '../storage/rollout_run.ts'
+import { rolloutRun, type RolloutRun } from '../storage/rollout_run.ts'
 import type { Command, Io } from './command.ts'
 import { command, UsageError } from './flags.ts'
 import { storageFlags, storageFlagsHelp, storageOptions } from './storage_flags.ts'
@@ -46,6 +47,7 @@ Example:
 
 /** How long Leyden may be away before the run ends. */
 const PATIENCE_MS = 5 * 60_000
+const ASK_AGAIN_MS = 1_000
 /** A trainer that wants fewer rows than there are passes groups over for a while. */
 const MORE_UPDATES = 2
 
@@ -107,7 +109,7 @@ const run = command({
         },
         {
           workers,
-          store: rolloutRun(client, { name, policy, patience: (ahead ?? 0) + MORE_UPDATES }),
+          store: patient(rolloutRun(client, { name, policy, patience: (ahead ?? 0) + MORE_UPDATES })),
           deliver: delivery(flags.otlp.replace(/\/$/, ''), PATIENCE_MS),
           report,
           stop: stop.signal,
@@ -134,6 +136,20 @@ export const rollouts: Command = async (args, io) => {
   }
   io.stderr(`Error: must be "leyden rollouts run"${subcommand === undefined ? '' : ` (got "${subcommand}")`}\n`)
   return 1
+}
+
+/** ClickHouse may be away for a while. */
+function patient(store: RolloutRun): RolloutRun {
+  async function ask<T>(question: () => Promise<T>): Promise<T> {
+    for (const until = Date.now() + PATIENCE_MS; ; await sleep(ASK_AGAIN_MS)) {
+      try {
+        return await question()
+      } catch (error) {
+        if (Date.now() > until) throw error
+      }
+    }
+  }
+  return { ended: () => ask(store.ended), live: () => ask(store.live), spent: (groups) => ask(() => store.spent(groups)) }
 }
 
 async function tasksIn(file: string, io: Io): Promise<Task[]> {
