@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { statusRule } from '../credit/statuses.ts'
+import { steadyNow } from '../data/clock.ts'
 import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { openCreditRows, putAssigned, putCompared, writeCredit, type CreditRows, type Writer } from './credit_rows.ts'
@@ -116,7 +117,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     }
     await lease.hold()
     if (resuming) await findLeftOut()
-    const now = Date.now()
+    const now = steadyNow()
     for (const [group, until] of resting) if (until <= now) resting.delete(group)
     const due = [...waiting].filter(([group, at]) => at <= now && !resting.has(group)).slice(0, TOGETHER)
     if (closed || due.length === 0) return
@@ -125,7 +126,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       isComplete(members) || ((isEndless(members) || waiting.get(group)! > 0) && isSettled(members))
     const ready = [...groups].filter(isReady)
     if (ready.length > 0) await credit(ready, await lastVersions(ready.map(([group]) => group)))
-    rest(ready, Date.now() - now)
+    rest(ready, steadyNow() - now)
     for (const [group, at] of due) {
       if (waiting.get(group) !== at) continue // committed to meanwhile
       if (at === 0 && !ready.some(([id]) => id === group)) waiting.set(group, now + settleTimeout)
@@ -137,7 +138,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     const all = groups.reduce((sum, [, members]) => sum + members.length, 0)
     for (const [group, members] of groups) {
       const ms = (REST * took * members.length) / all
-      if (ms > SWEEP_MS && members.length >= LARGE && isEndless(members)) resting.set(group, Date.now() + ms)
+      if (ms > SWEEP_MS && members.length >= LARGE && isEndless(members)) resting.set(group, steadyNow() + ms)
     }
   }
 
@@ -159,8 +160,8 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   async function creditAgain(rollouts: readonly Credited[], settled: boolean): Promise<void> {
     await lease.hold()
     const changed = new Map(rollouts.map((one) => [routeKey(one.row.rollout_id, one.row.attempt_id), one]))
-    const groups = await membersOf([...new Set(rollouts.map(({ row }) => row.group_id))].filter(Boolean), changed)
-    const versions = await lastVersions([...groups.keys()])
+    const ids = [...new Set(rollouts.map(({ row }) => row.group_id))].filter(Boolean)
+    const [groups, versions] = await Promise.all([membersOf(ids, changed), lastVersions(ids)])
     const isReady = (group: string, members: readonly Member[]) =>
       isComplete(members) || ((settled || versions.has(group)) && isSettled(members))
     const ready = [...groups].filter(([group, members]) => isReady(group, members))
@@ -210,7 +211,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     others: readonly Credited[] = [],
     rewritten: readonly Credited[] = [],
   ): Promise<void> {
-    const now = Date.now()
+    const now = steadyNow()
     const steps = openCreditRows()
     const credits = openRows()
     for (const [group, members] of groups) {

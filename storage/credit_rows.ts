@@ -95,8 +95,7 @@ export async function writeCredit(writer: Writer, { rollouts, assigned, compared
       const set = columns.map((column) => `${column} = joinGet(${staging}, '${column}', ${KEY})`)
       return `UPDATE transition_rows SET ${set.join(', ')} WHERE ${these(staging)} AND ${KEY} IN (SELECT key FROM ${staging})`
     }
-    await stage(writer, assigned, ASSIGNED, update)
-    await stage(writer, compared, COMPARED, update)
+    await Promise.all([stage(writer, assigned, ASSIGNED, update), stage(writer, compared, COMPARED, update)])
     return new Map()
   }
   const numbers = await writer.nextRevisions([...rollouts.values()])

@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto'
 
+import { steadyNow } from '../data/clock.ts'
 import type { Reward } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { versionOf } from './bookkeeping.ts'
@@ -33,8 +34,11 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
     if (own) own.push(one)
     else byRollout.set(key, [one])
   }
-  const responses = await spansOfResponses(deps, late)
-  const rows = await storedRollouts(deps, late)
+  const [responses, rows, known] = await Promise.all([
+    spansOfResponses(deps, late),
+    storedRollouts(deps, late),
+    deps.run(() => deps.storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))),
+  ])
   const placed: LateReward[] = []
   const credited: Credited[] = []
   for (const row of rows) {
@@ -49,7 +53,7 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
     const covering = { ...row, spans: row.spans + (added.length > 0 ? seen : 0), covered_until }
     credited.push(creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] }))
   }
-  await record(deps, placed)
+  await record(deps, placed, new Set(known))
   await deps.again(credited)
   const done = new Set(placed)
   return late.filter((one) => !done.has(one))
@@ -90,18 +94,19 @@ async function spansOfResponses({ client, run }: Writer, late: readonly LateRewa
   return new Map(rows.map(({ response_id, span_id }) => [response_id, span_id]))
 }
 
-/** In the ledger, once however often they are sent. */
-async function record({ insert, run, storedRewards }: Deps, late: readonly LateReward[]): Promise<void> {
-  const now = Date.now()
+/** In the ledger, once however often they are sent: `known` are there. */
+async function record({ insert }: Deps, late: readonly LateReward[], known: ReadonlySet<string>): Promise<void> {
+  const now = steadyNow()
   const rewards = late.flatMap((one) => one.rewards.map((reward) => ({ reward, rollout: { tenant: '', ...one } })))
   if (rewards.length === 0) return
-  const known = new Set(await run(() => storedRewards(rewards.map(({ reward }) => reward.reward_id))))
   const ledger = openRows()
   const targets = openRows()
   for (const { reward, rollout } of rewards) {
     if (!known.has(versionOf(reward))) putReward(ledger, rollout, reward, now)
     putRewardTarget(targets, rollout, reward, now)
   }
-  if (ledger.count > 0) await insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID())
-  await insert('reward_targets', REWARD_TARGET_COLUMNS, written(targets), randomUUID())
+  await Promise.all([
+    ledger.count > 0 && insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID()),
+    insert('reward_targets', REWARD_TARGET_COLUMNS, written(targets), randomUUID()),
+  ])
 }

@@ -3,6 +3,7 @@
 // know what the reward is about, is read again with it. Nothing is lost with this process: raw records that belong to no rollout are
 // found again by the next.
 
+import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
 import { rewardsOf } from '../data/reward_reading.ts'
 import type { Problem, Rollout } from '../data/rollout.ts'
@@ -60,7 +61,7 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     if (targets.length === 0) return false
     const problems: Problem[] = []
     const rewards = rewardsOf(item, -1, dialects, { lineage: ALONE, problems })
-    taken.push({ trace_id: item.trace_id, targets, rewards, problems, items: 1, since: Date.now() })
+    taken.push({ trace_id: item.trace_id, targets, rewards, problems, items: 1, since: steadyNow() })
     return true
   }
 
@@ -72,7 +73,7 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
   }
 
   async function resolve(): Promise<void> {
-    const expired = waiting.takeBefore(Date.now() - wait)
+    const expired = waiting.takeBefore(steadyNow() - wait)
     if (expired.length > 0) givenUp(expired.length)
     while (taken.length > 0) {
       const some = taken.splice(0, TOGETHER)
@@ -113,9 +114,10 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
       const [rollout_id, attempt_id] = key.split('\u0000') as [string, string]
       return { ...stray, rollout_id, attempt_id, received_at: stray.since }
     })
-    await storage.join(late)
     const again = new Set<LateReward>(late.filter(({ rollout_id, attempt_id }) => isOpen(routeKey(rollout_id, attempt_id))))
-    for (const one of await storage.creditLate(late.filter((one) => !again.has(one)))) again.add(one)
+    // Either may be lost with this process: the next finds the raw records, and what was done already is not done twice.
+    const [left] = await Promise.all([storage.creditLate(late.filter((one) => !again.has(one))), storage.join(late)])
+    for (const one of left) again.add(one)
     const traces = new Map<string, string[]>()
     for (const one of late) {
       if (!again.has(one)) {
