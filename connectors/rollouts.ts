@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { steadyNow } from '../data/clock.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
 import { hintOf } from '../data/routing.ts'
@@ -134,14 +135,14 @@ export default connector({
       scheduled = true
       closing = closing.then(async () => {
         scheduled = false
-        if (Date.now() < retryAt) return
+        if (steadyNow() < retryAt) return
         await books.late.resolve().catch(failedToResolve)
-        await close(open.takeDue(Date.now()))
+        await close(open.takeDue(steadyNow()))
       })
     }
 
     function failedToResolve(error: Error): void {
-      retryAt = Date.now() + RETRY_MS
+      retryAt = steadyNow() + RETRY_MS
       context.health(`rollouts of late rewards cannot be looked up: ${error.message}`)
     }
 
@@ -183,7 +184,7 @@ export default connector({
     async function failed(due: readonly Due[], error: Error): Promise<void> {
       if (!(error instanceof Permanent || error instanceof Unassemblable)) {
         for (const { rollout } of due) open.restore(rollout)
-        retryAt = Date.now() + RETRY_MS
+        retryAt = steadyNow() + RETRY_MS
         context.health(`rollouts cannot be closed: ${error.message}`)
         return
       }

@@ -34,7 +34,7 @@ export function lifecycle(log: Log): Lifecycle {
   }
 
   async function stop(timeoutMs: number): Promise<void> {
-    const deadline = Date.now() + timeoutMs
+    const deadline = performance.now() + timeoutMs
     const problems: string[] = []
     for (const part of parts.splice(0).reverse()) {
       const problem = await outcome(part, deadline)
@@ -50,7 +50,7 @@ export function lifecycle(log: Log): Lifecycle {
 async function outcome({ component }: Part, deadline: number): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<string>((resolve) => {
-    timer = setTimeout(resolve, Math.max(0, deadline - Date.now()), 'did not finish within shutdown_timeout')
+    timer = setTimeout(resolve, Math.max(0, deadline - performance.now()), 'did not finish within shutdown_timeout')
   })
   const stopped = (async () => component.shutdown?.())().then(
     () => undefined,

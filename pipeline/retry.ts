@@ -23,7 +23,7 @@ export async function retry(
   stopping: AbortSignal,
   onRetry: (error: unknown, waitMs: number) => void = () => {},
 ): Promise<void> {
-  const began = Date.now()
+  const began = performance.now()
   let interval = initial_interval
   for (;;) {
     const last = !enabled || stopping.aborted
@@ -33,7 +33,7 @@ export async function retry(
       if (error instanceof Permanent || error instanceof GaveUp) throw error
       const asked = error instanceof Refused ? error.retryAfterMs : undefined
       const wait = Math.max(interval * (1 + randomization_factor * (2 * Math.random() - 1)), asked ?? 0)
-      const tooLate = max_elapsed_time > 0 && Date.now() - began + wait > max_elapsed_time
+      const tooLate = max_elapsed_time > 0 && performance.now() - began + wait > max_elapsed_time
       if (last || tooLate) throw new GaveUp(`${enabled ? 'no more retries left: ' : ''}${messageOf(error)}`, asked, { cause: error })
       onRetry(error, wait)
       await pause(wait, stopping)

@@ -55,13 +55,13 @@ export default processor({
     const unit = UNIT[context.signal ?? 'traces']
     let timer: NodeJS.Timeout | undefined
     let refusing = false
-    let collected = 0
+    let collected = -Infinity
 
     function check(): void {
       let used = process.memoryUsage.rss()
-      if (used > hard || (used > soft && Date.now() - collected > SOFT_COLLECT_MS)) {
+      if (used > hard || (used > soft && performance.now() - collected > SOFT_COLLECT_MS)) {
         collectGarbage()
-        collected = Date.now()
+        collected = performance.now()
         used = process.memoryUsage.rss()
       }
       if (used > soft === refusing) return

@@ -1,10 +1,12 @@
 // What was stored is added to the rollouts that are open. Here it is decided which rollout each item belongs to.
 
 import { END_EVENT } from '../data/assemble.ts'
+import { steadyNow } from '../data/clock.ts'
 import { linkedTraces } from '../data/links.ts'
 import type { OpenRollouts } from '../data/open_rollouts.ts'
 import { placeOf } from '../data/routing.ts'
-import { endTime, isRoot, itemName, traceIds, type SpanBatch } from '../data/span_batch.ts'
+import { attribute } from '../data/scan.ts'
+import { endTime, isRoot, itemName, scope, startTime, traceIds, type SpanBatch } from '../data/span_batch.ts'
 import { mayBeStray } from '../data/stray_rewards.ts'
 import type { TraceOwners } from '../data/trace_owners.ts'
 import type { LateRewards } from './late_rewards.ts'
@@ -22,7 +24,7 @@ export interface Books {
  */
 export function addArrived(books: Books, batch: SpanBatch, hints: readonly string[], homeless: (signal: string) => void): boolean {
   const { open, late } = books
-  const now = Date.now()
+  const now = steadyNow()
   const traces = traceIds(batch)
   let urgent = false
   for (const [key, indices] of byRollout(books.owners, batch, hints, traces, homeless)) {
@@ -56,8 +58,15 @@ function byRollout(
   homeless: (signal: string) => void,
 ): Map<string, number[]> {
   for (const [i, trace] of traces.entries()) if (hints[i]) owners.claim(trace, hints[i]!)
-  if (batch.signal === 'traces')
-    for (const [i, trace] of traces.entries()) for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
+  if (batch.signal === 'traces') {
+    for (const [i, trace] of traces.entries()) {
+      for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
+      const response_id = attribute(batch, i, 'gen_ai.response.id')
+      if (typeof response_id === 'string' && response_id !== '') {
+        owners.holds(trace, { response_id, scope: scope(batch, i).name, start: startTime(batch, i), end: endTime(batch, i) })
+      }
+    }
+  }
   const groups = new Map<string, number[]>()
   for (const [i, trace] of traces.entries()) {
     const key = hints[i] || (trace && owners.of(trace))
@@ -75,7 +84,7 @@ function byRollout(
 /** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */
 export function attachRewards({ open, owners }: Omit<Books, 'late'>, key: string, traceIds: readonly string[]): void {
   const known = open.has(key)
-  const rollout = open.get(key, Date.now())
+  const rollout = open.get(key, steadyNow())
   for (const trace of traceIds) {
     rollout.traces.add(trace)
     owners.give(trace, key)

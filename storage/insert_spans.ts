@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto'
 
+import { steadyNow } from '../data/clock.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
@@ -72,7 +73,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     const stored = new Promise<void>((resolve) => (settle = resolve))
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
-    const received_at = (lastReceived = Math.max(Date.now(), lastReceived + 1))
+    const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
     const flush: Flush = { rows, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
     return flush
   }

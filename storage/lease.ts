@@ -48,7 +48,7 @@ export function lease({ client, name, run, report }: LeaseOptions): Lease {
   let reported = false
 
   async function hold(): Promise<void> {
-    if (Date.now() < until - MARGIN_MS) return
+    if (performance.now() < until - MARGIN_MS) return
     const anew = until === 0
     await write(LASTS_S)
     if (anew) await sleep(UNDER_WAY_MS)
@@ -72,7 +72,7 @@ export function lease({ client, name, run, report }: LeaseOptions): Lease {
   }
 
   async function write(seconds: number): Promise<void> {
-    const asked = Date.now()
+    const asked = performance.now()
     const query = `
       INSERT INTO leases (name, holder, host, pid, until, renewed_at)
       SELECT {name:String}, {holder:String}, {host:String}, {pid:UInt32}, now64(3) + toIntervalSecond({seconds:UInt32}), now64(3)`

@@ -3,6 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 
+import { steadyNow } from '../data/clock.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { availability } from './availability.ts'
@@ -196,7 +197,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
 
   /** `assembled`: as they were before any processor saw them, which is all that the connector has. */
   async function commit(assembled: readonly Rollout[]): Promise<void> {
-    const now = Date.now()
+    const now = steadyNow()
     const rollouts = assembled.map((rollout) => {
       const processed = uncommitted.get(keyOf(rollout))
       return processed?.revision === rollout.revision ? processed : rollout
@@ -210,7 +211,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
 
   async function join(members: readonly Member[]): Promise<void> {
     const rows = openRows()
-    const now = Date.now()
+    const now = steadyNow()
     for (const { trace_id, ...rollout } of members) putMembers(rows, { tenant: '', trace_ids: [trace_id], ...rollout }, now)
     if (rows.count > 0) await insert('rollout_members', MEMBER_COLUMNS, written(rows), randomUUID())
   }

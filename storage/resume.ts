@@ -1,6 +1,7 @@
 // Opens again what an earlier process left open, or closed before its last spans came.
 
 import { END_EVENT } from '../data/assemble.ts'
+import { steadyNow } from '../data/clock.ts'
 import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Books } from './arrivals.ts'
 import type { Storage, Uncovered } from './storage.ts'
@@ -20,7 +21,14 @@ async function resumeSome(storage: Storage, { open, owners, late }: Books, group
   const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
   const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))
   for (const { trace_id, hints } of found) if (hints[0]) owners.claim(trace_id, hints[0])
-  for (const item of items) if (item.signal === 'span') for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
+  for (const item of items) {
+    if (item.signal !== 'span') continue
+    for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
+    const response_id = item.attributes['gen_ai.response.id']
+    if (typeof response_id === 'string' && response_id !== '') {
+      owners.holds(item.trace_id, { response_id, scope: item.scope.name, start: item.start_time, end: item.end_time })
+    }
+  }
   const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
     if (strays.has(trace_id)) return []
     // A hint may have come while this was read, and have claimed the trace.
@@ -38,7 +46,7 @@ async function resumeSome(storage: Storage, { open, owners, late }: Books, group
   for (const item of items) {
     if (strays.has(item.trace_id)) continue
     const key = hintOfItem(item, groupBy) || owners.of(item.trace_id)
-    const rollout = open.get(key, Date.now())
+    const rollout = open.get(key, steadyNow())
     if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
     else if (item.event_name === END_EVENT) rollout.ended = true
   }

@@ -2,6 +2,7 @@
 // reads back what memory no longer holds, and assembles.
 
 import { assemble } from '../data/assemble.ts'
+import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
 import { heldItems, type ClosedBy, type OpenRollout } from '../data/open_rollouts.ts'
 import type { Rollout } from '../data/rollout.ts'
@@ -62,7 +63,7 @@ export async function nextRevisions(
   const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
   for (const rollout of expired) await storage.rewardExpired(rollout, rollout.rewards)
   const emptied = takenOver.map(({ key, last }) =>
-    assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: Date.now() }),
+    assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: steadyNow() }),
   )
   return [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied]
 }
