@@ -1,6 +1,6 @@
 import http2 from 'node:http2'
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
@@ -65,6 +65,38 @@ test('traces that link to each other are one rollout, whichever comes first, and
   expect(await rolloutRow('hops', 'toUInt32(spans) AS spans')).toEqual({ spans: 5 })
   const traces = await leyden.query(`SELECT trace_id FROM rollout_members WHERE rollout_id = 'hops'`)
   expect(traces).toHaveLength(4)
+})
+
+describe('a response id in two traces', () => {
+  const recorded = (trace: string, response: string, scope: string, more: Record<string, string> = {}) => {
+    const span = chat(`${trace} ${response}`, { trace, at: 10, scope })
+    return { ...span, attributes: { ...span.attributes!, ...more, 'gen_ai.response.id': response } }
+  }
+  const shape = 'toUInt32(spans) AS spans, toUInt32(calls) AS calls'
+
+  test('makes them one rollout, where two instrumentations recorded the call at once', async () => {
+    await send('', [
+      ...[recorded('shared-1', 'resp-1', 'client'), recorded('shared-1', 'resp-2', 'client')],
+      ...[recorded('shared-2', 'resp-1', 'server'), recorded('shared-3', 'resp-2', 'server')],
+    ])
+    expect(await rolloutRow(traceIdOf('shared-1'), shape)).toEqual({ spans: 4, calls: 2 })
+    expect(await leyden.query(`SELECT trace_id FROM rollout_members WHERE rollout_id = '${traceIdOf('shared-1')}'`)).toHaveLength(3)
+  })
+
+  test('says nothing where one instrumentation recorded both: stand-ins for a model give all answers one id', async () => {
+    await send('', [recorded('double-1', 'resp-3', 'client'), recorded('double-2', 'resp-3', 'client')])
+    for (const name of ['double-1', 'double-2']) expect(await rolloutRow(traceIdOf(name), shape)).toEqual({ spans: 1, calls: 1 })
+  })
+
+  test('never joins rollouts that name themselves, and takes a trace without a name to the first that has one', async () => {
+    const named = (id: string) => ({ 'leyden.rollout.id': id })
+    await send('', [
+      recorded('named-1', 'resp-4', 'client'),
+      ...[recorded('named-2', 'resp-4', 'server', named('named-a')), recorded('named-3', 'resp-4', 'proxy', named('named-b'))],
+    ])
+    expect(await rolloutRow('named-a', shape)).toEqual({ spans: 2, calls: 1 })
+    expect(await rolloutRow('named-b', shape)).toEqual({ spans: 1, calls: 1 })
+  })
 })
 
 test('spans without the id go where the rest of their trace goes, whichever came first', async () => {

@@ -1,4 +1,5 @@
-// Which rollout a trace belongs to: the one that a span of it names, else that of the trace it links to, else one of its own.
+// Which rollout a trace belongs to: the one that a span of it names, else that of the trace it links to or shares a call with, else one of its
+// own.
 
 import { routeKey, splitKey } from './routing.ts'
 
@@ -11,16 +12,31 @@ export interface TraceOwners {
   give(trace: string, key: string): void
   /** A trace that nothing else claims goes where the first trace that it links to goes, whichever of them comes first. */
   follow(trace: string, linked: string): void
+  /** Traces that hold records of one call are of one rollout, unless both are claimed already. */
+  holds(trace: string, call: CallRecord): void
+}
+
+/** What an instrumentation says of a model call. */
+export interface CallRecord {
+  readonly response_id: string
+  /** Name of the instrumentation. */
+  readonly scope: string
+  /** Nanoseconds since the epoch. */
+  readonly start: bigint
+  readonly end: bigint
 }
 
 /** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
 const REMEMBERED = 50_000
+/** Calls whose records are remembered, so that one in another trace finds them: two instrumentations export within seconds of each other. */
+const CALLS = 10_000
 /** Traces in a row, each linked to the one before, that are one rollout. */
 const MAX_LINKS = 100
 
 /** @param claimed the trace, until now a rollout of its own, belongs to the rollout of this key */
 export function traceOwners(claimed: (own: string, key: string) => void): TraceOwners {
   const owners = new Map<string, string>()
+  const calls = new Map<string, CallRecord & { readonly trace: string }>()
 
   function of(trace: string): string {
     let key = routeKey(trace, '')
@@ -41,13 +57,24 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
     claimed(routeKey(trace, ''), key)
   }
 
-  return {
-    of,
-    claim,
-    give: (trace, key) => void owners.set(trace, key),
-    follow(trace, linked) {
-      const key = of(linked)
-      if (!owners.has(trace) && key !== routeKey(trace, '')) claim(trace, key)
-    },
+  function follow(trace: string, linked: string): void {
+    const key = of(linked)
+    if (!owners.has(trace) && key !== routeKey(trace, '')) claim(trace, key)
   }
+
+  function holds(trace: string, call: CallRecord): void {
+    const known = calls.get(call.response_id)
+    if (!known) {
+      if (calls.size >= CALLS) calls.delete(calls.keys().next().value!)
+      calls.set(call.response_id, { ...call, trace })
+    } else if (known.trace !== trace && isSameCall(known, call)) {
+      follow(trace, known.trace)
+      follow(known.trace, trace)
+    }
+  }
+
+  return { of, claim, give: (trace, key) => void owners.set(trace, key), follow, holds }
 }
+
+/** An id alone says too little: stand-ins for a model give every answer the same. Two records of one call are by two instrumentations and overlap. */
+const isSameCall = (a: CallRecord, b: CallRecord): boolean => a.scope !== b.scope && a.start <= b.end && b.start <= a.end
