@@ -16,10 +16,10 @@ beforeAll(async () => {
 })
 afterAll(() => storage.close())
 
-async function exported(options: object, signal: Signal, items: readonly Item[]): Promise<void> {
+async function exported(options: object, signal: Signal, items: readonly Item[], abort = new AbortController().signal): Promise<void> {
   const exporter = configure(clickhouse, options, testContext({ extensions: { clickhouse_storage: storage } }))
   await exporter.start?.()
-  await exporter.export(items, signal, new AbortController().signal)
+  await exporter.export(items, signal, abort)
   await exporter.shutdown?.()
 }
 
@@ -37,6 +37,16 @@ test('with a url of its own it commits itself', async () => {
     { step: 0 },
     { step: 1 },
   ])
+})
+
+test('a write of rollouts that takes too long ends, says nothing against ClickHouse, and is done once when it is done again', async () => {
+  const one = rollout({ rollout_id: 'slow', calls: 2 })
+  await storage.client.command({ query: 'ALTER TABLE transition_rows ADD CONSTRAINT slow CHECK sleep(3) = 0' })
+  await expect(exported({}, 'rollouts', [one], AbortSignal.timeout(100))).rejects.toThrow('aborted due to timeout')
+  await storage.client.command({ query: 'ALTER TABLE transition_rows DROP CONSTRAINT slow' })
+  await exported({}, 'rollouts', [one])
+  await storage.commit([one])
+  expect(await storage.rows("SELECT count() AS n FROM transitions WHERE rollout_id = 'slow'")).toEqual([{ n: 2 }])
 })
 
 test('spans arrive in otel_traces, column for column', async () => {

@@ -68,11 +68,11 @@ export default exporter({
       for (const query of statements) await (await client()).command({ query })
     }
 
-    async function writeRollouts(rollouts: readonly Rollout[]): Promise<void> {
-      if (url === null) return shared().writeRevision(rollouts)
+    async function writeRollouts(rollouts: readonly Rollout[], abort: AbortSignal): Promise<void> {
+      if (url === null) return shared().writeRevision(rollouts, abort)
       // Nobody else commits there: the rollouts connector commits to its own storage.
       const storage = await ownStorage.get()
-      await storage.writeRevision(rollouts)
+      await storage.writeRevision(rollouts, abort)
       await storage.commit(rollouts)
     }
 
@@ -105,7 +105,7 @@ export default exporter({
       async start() {
         if (url === null) shared()
       },
-      export: (items, signal, abort) => (signal === 'rollouts' ? writeRollouts(items) : writeOtel(items, signal, abort)),
+      export: (items, signal, abort) => (signal === 'rollouts' ? writeRollouts(items, abort) : writeOtel(items, signal, abort)),
       async shutdown() {
         await ownStorage.close((storage: OpenStorage) => storage.close())
         await ownConnection.close((connection: Connection) => connection.close())

@@ -8,8 +8,11 @@ import { ClickHouseError } from '@clickhouse/client'
 import { Unavailable } from './storage.ts'
 
 export interface Availability {
-  /** Runs an attempt, again for a while when it fails for reasons that pass; then rejects as Unavailable. It must do no harm when run twice. */
-  run<T>(attempt: () => Promise<T>): Promise<T>
+  /**
+   * Runs an attempt, again for a while when it fails for reasons that pass; then rejects as Unavailable. It must do no harm when run
+   * twice. That `abort` fired says nothing about ClickHouse: it rejects then, and that is all.
+   */
+  run<T>(attempt: () => Promise<T>, abort?: AbortSignal): Promise<T>
   /** Makes contact. Rejects when ClickHouse answers but will not have us; resolves when it is merely away. */
   start(): Promise<void>
   close(): void
@@ -48,7 +51,7 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
     if (problem !== reported) report((reported = problem))
   }
 
-  async function run<T>(attempt: () => Promise<T>): Promise<T> {
+  async function run<T>(attempt: () => Promise<T>, abort?: AbortSignal): Promise<T> {
     for (let failures = 0; ; failures++) {
       if (away !== null) throw new Unavailable(`ClickHouse cannot be reached: ${away}`)
       try {
@@ -56,8 +59,9 @@ export function availability({ contact, report }: AvailabilityOptions): Availabi
         say(null)
         return result
       } catch (error) {
+        abort?.throwIfAborted()
         if (passes(error) && failures < RETRY_PAUSES_MS.length) {
-          await sleep(RETRY_PAUSES_MS[failures])
+          await sleep(RETRY_PAUSES_MS[failures], undefined, { signal: abort })
           continue
         }
         const { message } = error as Error

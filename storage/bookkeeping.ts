@@ -2,6 +2,7 @@
 
 import { TupleParam, type ClickHouseClient } from '@clickhouse/client'
 
+import { LONG_STATEMENT, textList } from './literals.ts'
 import type { Member, Storage, Uncovered } from './storage.ts'
 
 /** Ids asked for in one query: they travel in the URL. */
@@ -9,7 +10,7 @@ const TOGETHER = 1_000
 
 interface Bookkeeping extends Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'> {
   /** What the ledger holds of these rewards, as versionOf has it. */
-  storedRewards(rewardIds: readonly string[]): Promise<string[]>
+  storedRewards(rewardIds: readonly string[], abort?: AbortSignal): Promise<string[]>
 }
 type RolloutId = { readonly rollout_id: string; readonly attempt_id: string }
 
@@ -17,8 +18,8 @@ type RolloutId = { readonly rollout_id: string; readonly attempt_id: string }
 export const versionOf = ({ reward_id, given_at }: { reward_id: string; given_at: number }): string => `${reward_id} ${given_at}`
 
 export function bookkeeping(client: ClickHouseClient): Bookkeeping {
-  async function select<T>(query: string, query_params: Record<string, unknown> = {}): Promise<T[]> {
-    return (await client.query({ query, query_params, format: 'JSONEachRow' })).json<T>()
+  async function select<T>(query: string, query_params: Record<string, unknown> = {}, abort?: AbortSignal): Promise<T[]> {
+    return (await client.query({ query, query_params, format: 'JSONEachRow', ...(abort ? { abort_signal: abort } : {}) })).json<T>()
   }
 
   async function inChunks<A, T>(all: readonly A[], ask: (some: readonly A[]) => Promise<T[]>): Promise<T[]> {
@@ -68,12 +69,13 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
     return last
   }
 
-  const storedRewards: Bookkeeping['storedRewards'] = async (rewardIds) => {
+  const storedRewards: Bookkeeping['storedRewards'] = async (rewardIds, abort) => {
     const rows = await inChunks(rewardIds, (some) =>
       select<{ reward_id: string; given_at: number }>(
         `SELECT DISTINCT reward_id, toUnixTimestamp64Milli(given_at) AS given_at FROM rewards WHERE tenant = '' AND reward_id IN {ids:Array(String)}
          SETTINGS output_format_json_quote_64bit_integers = 0`,
         { ids: some },
+        abort,
       ),
     )
     return rows.map(versionOf)

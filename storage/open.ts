@@ -99,15 +99,16 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
   })
 
-  async function insert(table: string, columns: string, bytes: Buffer, token: string): Promise<void> {
+  async function insert(table: string, columns: string, bytes: Buffer, token: string, abort?: AbortSignal): Promise<void> {
     await run(async () => {
       const { stream } = await client.exec({
         query: `INSERT INTO ${table} (${columns}) FORMAT RowBinary`,
         values: Readable.from([bytes], { objectMode: false }),
         clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
+        ...(abort ? { abort_signal: abort } : {}),
       })
       for await (const _ of stream);
-    })
+    }, abort)
   }
 
   const insertSpans = (bytes: Buffer, token: string) => insert('spans', SPAN_COLUMNS, bytes, token)
@@ -160,39 +161,47 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   }
 
   /** Inserts what `put` writes, in blocks of whole rollouts. The same revisions are the same blocks, however often they are sent. */
-  async function insertRows(table: string, columns: string, rollouts: readonly Rollout[], put: (rows: Rows, rollout: Rollout) => void) {
+  async function insertRows(
+    table: string,
+    columns: string,
+    rollouts: readonly Rollout[],
+    put: (rows: Rows, rollout: Rollout) => void,
+    abort?: AbortSignal,
+  ) {
     const rows = openRows()
     let first = 0
     for (const [i, rollout] of rollouts.entries()) {
       put(rows, rollout)
       if (rows.length < BLOCK_BYTES && i < rollouts.length - 1) continue
-      if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts.slice(first, i + 1)))
+      if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts.slice(first, i + 1)), abort)
       rows.length = rows.count = 0
       first = i + 1
     }
   }
 
-  async function writeRevision(rollouts: readonly Rollout[]): Promise<void> {
+  async function writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void> {
     use(rollouts)
     const arrived = newestArrival(rollouts)
-    const known = await knownRewards(rollouts)
+    const known = await knownRewards(rollouts, abort)
+    const putRewards = (rows: Rows, rollout: Rollout) => {
+      for (const reward of rollout.rewards) if (!known.has(versionOf(reward))) putReward(rows, rollout, reward, arrived)
+    }
+    const putTargets = (rows: Rows, rollout: Rollout) => {
+      for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
+    }
     await Promise.all([
-      insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived)),
-      insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived)),
-      insertRows('rewards', REWARD_COLUMNS, rollouts, (rows, rollout) => {
-        for (const reward of rollout.rewards) if (!known.has(versionOf(reward))) putReward(rows, rollout, reward, arrived)
-      }),
-      insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, (rows, rollout) => {
-        for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
-      }),
+      insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived), abort),
+      insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived), abort),
+      insertRows('rewards', REWARD_COLUMNS, rollouts, putRewards, abort),
+      insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, putTargets, abort),
     ])
     remember(rollouts)
   }
 
   /** The ledger holds a reward once, however often its rollout is revised. */
-  async function knownRewards(rollouts: readonly Rollout[]): Promise<Set<string>> {
+  async function knownRewards(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<Set<string>> {
     const again = rollouts.filter(({ revision }) => revision > 1).flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id))
-    return new Set(await run(() => storedRewards(again)))
+    return new Set(await run(() => storedRewards(again, abort), abort))
   }
 
   /** `assembled`: as they were before any processor saw them, which is all that the connector has. */

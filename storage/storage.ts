@@ -56,8 +56,8 @@ export interface Storage {
   creditLate(late: readonly LateReward[]): Promise<LateReward[]>
   /** Credits a rollout by rewards that came after its spans expired. */
   rewardExpired(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
-  /** Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. */
-  writeRevision(rollouts: readonly Rollout[]): Promise<void>
+  /** Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. May be repeated after `abort`. */
+  writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void>
   /** Makes the revisions live and has the advantages of the groups concerned computed. */
   commit(rollouts: readonly Rollout[]): Promise<void>
 }
