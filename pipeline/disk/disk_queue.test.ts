@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { chmod, chown, copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -230,6 +230,39 @@ test('a position that cannot be read costs a second delivery, not a record', asy
   expect(await drained(again)).toEqual(texts(5))
   await again.close()
 })
+
+test('a folder that is made read-only refuses what it cannot hold, keeps what it has, and goes on when it may', async () => {
+  const room = roomOf(1 << 20)
+  await asAnybody(async () => {
+    const queue = await opened({ room })
+    await queue.append(texts(50).map((text) => record(text)))
+    await chmod(folder, 0o500)
+    await expect(queue.append([record('refused')])).rejects.toThrow(/^the queue on disk cannot be written: EACCES/)
+    expect(await drained(queue)).toEqual(texts(50))
+    await expect.poll(() => queue.context.lines.map(({ text }) => text)).toContain(STAYS)
+    await chmod(folder, 0o700)
+    await queue.append([record('new')])
+    expect(await drained(queue)).toEqual(['new'])
+    await queue.close()
+  })
+  expect(room.left()).toBe(1 << 20)
+  expect(await segments()).toEqual([])
+})
+
+const STAYS = 'warn What was delivered cannot be taken out of the queue on disk'
+const NOBODY = 65_534
+
+/** Modes of files do not bind root. */
+async function asAnybody(work: () => Promise<void>): Promise<void> {
+  if (process.geteuid!() !== 0) return work()
+  await chown(folder, NOBODY, NOBODY)
+  process.seteuid!(NOBODY)
+  try {
+    await work()
+  } finally {
+    process.seteuid!(0)
+  }
+}
 
 test('kill -9 while records are appended loses none that was acknowledged', async () => {
   const program = `

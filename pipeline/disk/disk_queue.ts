@@ -252,9 +252,10 @@ export async function openDiskQueue({ folder, fsync, segmentBytes, room, context
     const done = oldest === undefined ? lastRead : oldest - 1
     if (done > position.at) await position.save(done)
     while (segments.length > 0 && segments[0]!.last <= done && isFinished(segments[0]!)) {
-      const segment = segments.shift()!
+      const segment = segments[0]!
       if (segment === writable) writable = undefined
       await removeSegment(segment)
+      segments.shift()
       room.give(segment.size)
     }
   }
