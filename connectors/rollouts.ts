@@ -59,10 +59,10 @@ export default connector({
     max_age: duration('A rollout older than this is closed even while spans arrive.', { default: '24h' }),
     max_spans: number('A rollout with so many spans is closed.', { default: 100_000, min: 1, integer: true }),
     max_bytes_mib: number('A rollout of so many MiB of spans is closed.', { default: 256, min: 1 }),
-    memory_mib: number('MiB of open rollouts held in memory; the oldest beyond it are read back from storage when they close.', {
-      default: 16,
-      min: 1,
-    }),
+    memory_mib: number(
+      'MiB of the latest spans held in memory; an open rollout that began before them is read back from storage when it closes.',
+      { default: 16, min: 1 },
+    ),
     sending_queue: group(
       {
         storage: extensionId(

@@ -1,9 +1,10 @@
 // Rollouts that still get spans: what arrived for each, and when each is due to be closed.
-// Bytes are held up to a budget; past it the oldest rollouts are let go and read back from storage.
+// The latest bytes are held; a rollout of which some are gone is read back from storage.
 
 import { readLog, readSpan } from './read.ts'
 import type { Item } from './span.ts'
-import { copyPayload, payloadSize, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+import { payloadSize, type SpanBatch } from './span_batch.ts'
+import { spanRing, type Chain, type HeldItem } from './span_ring.ts'
 
 export interface Limits {
   /** All times in milliseconds. */
@@ -11,7 +12,7 @@ export interface Limits {
   readonly idle_timeout: number
   readonly max_age: number
   readonly max_spans: number
-  /** Bytes of one rollout, and of all that are held in memory. */
+  /** Bytes of one rollout, and of the latest spans of all, which are held in memory. */
   readonly max_bytes: number
   readonly memory: number
 }
@@ -19,8 +20,8 @@ export interface Limits {
 export interface OpenRollout {
   readonly key: string
   readonly traces: Set<string>
-  /** What arrived, or null once it was let go: then everything is read back. */
-  held: Held[] | null
+  /** What arrived, or null once some of it was let go: then everything is read back. */
+  held: Held | null
   bytes: number
   count: number
   first_at: number
@@ -34,19 +35,17 @@ export interface OpenRollout {
   due: boolean
 }
 
-/** Items of one batch: their bytes one after the other, and where each ends. One object for all of them, since there are so many. */
+/** While a rollout is open, its items are chains in the ring; one that is taken out has them in memory of its own. */
 interface Held {
-  readonly signal: SpanBatch['signal']
-  readonly bytes: Buffer
-  readonly ends: readonly number[]
-  readonly resources: readonly Envelope[]
-  readonly scopes: readonly Envelope[]
+  readonly items: readonly HeldItem[]
+  readonly chains: readonly Chain[]
 }
 
 export type ClosedBy = 'end' | 'root' | 'idle' | 'max_age' | 'max_spans' | 'max_bytes' | 'late'
 
 export interface OpenRollouts {
   readonly size: number
+  /** Of all their spans, held or not. */
   readonly bytes: number
   /** Rollouts whose spans were let go for want of memory, ever. */
   readonly released: number
@@ -69,15 +68,12 @@ export interface OpenRollouts {
 
 /** A key that was closed is remembered so long; beyond that, storage is asked. */
 const REMEMBERED = 50_000
-const ENVELOPES = 4_096
+const NOTHING: Held = { items: [], chains: [] }
 
 export function openRollouts(limits: Limits): OpenRollouts {
   const open = new Map<string, OpenRollout>()
   const closed = new Set<string>()
-  const holding = new Set<OpenRollout>()
-  const envelopes = new Map<string, Envelope>()
-  const copies = new WeakMap<Envelope, Envelope>()
-  let bytes = 0
+  const ring = spanRing(limits.memory)
   let released = 0
 
   function get(key: string, now: number): OpenRollout {
@@ -87,7 +83,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
       rollout = {
         key,
         traces: new Set(),
-        held: [],
+        held: NOTHING,
         bytes: 0,
         count: 0,
         first_at: now,
@@ -109,63 +105,29 @@ export function openRollouts(limits: Limits): OpenRollouts {
     rollout.count += indices.length
     rollout.last_at = now
     rollout.due = false
-    if (!rollout.held) return
-    rollout.held.push(copied(batch, indices, size))
-    hold(rollout, size)
+    if (rollout.held && !hold(rollout, rollout.held, batch, indices)) release(rollout)
   }
 
-  function copied(batch: SpanBatch, indices: readonly number[], size: number): Held {
-    const bytes = Buffer.allocUnsafe(size)
-    let end = 0
-    return {
-      signal: batch.signal,
-      bytes,
-      ends: indices.map((i) => (end = copyPayload(batch, i, bytes, end))),
-      resources: indices.map((i) => kept(resource(batch, i))),
-      scopes: indices.map((i) => kept(scope(batch, i))),
+  function hold(rollout: OpenRollout, { items, chains }: Held, batch: SpanBatch, indices: readonly number[]): boolean {
+    let chain = chains.at(-1)
+    if (!chain) {
+      chain = ring.begin()
+      rollout.held = { items, chains: [chain] }
     }
+    return ring.add(chain, batch, indices)
   }
 
-  /** Envelopes repeat from request to request; one copy serves all, and no request is kept alive by it. */
-  function kept(envelope: Envelope): Envelope {
-    let copy = copies.get(envelope)
-    if (copy) return copy
-    const id = envelope.bytes.toString('latin1')
-    copy = envelopes.get(id)
-    if (!copy) {
-      if (envelopes.size >= ENVELOPES) envelopes.clear()
-      envelopes.set(id, (copy = { ...envelope, bytes: Buffer.from(envelope.bytes) }))
-    }
-    copies.set(envelope, copy)
-    return copy
-  }
-
-  /** The one that began to hold first goes first. */
-  function release(): void {
-    const [oldest] = holding
-    if (!oldest) return
-    drop(oldest)
-    oldest.held = null
+  function release(rollout: OpenRollout): void {
+    rollout.held = null
     released++
-  }
-
-  function hold(rollout: OpenRollout, more: number): void {
-    holding.add(rollout)
-    bytes += more
-    while (bytes > limits.memory && holding.size > 0) release()
-  }
-
-  function drop(rollout: OpenRollout): void {
-    if (holding.delete(rollout)) bytes -= rollout.bytes
   }
 
   /** One rollout of two; `first` began earlier. */
   function join(first: OpenRollout, second: OpenRollout, key: string): OpenRollout {
-    drop(second)
     return {
       key,
       traces: new Set([...first.traces, ...second.traces]),
-      held: first.held && second.held && [...first.held, ...second.held],
+      held: first.held && second.held && both(first.held, second.held),
       bytes: first.bytes + second.bytes,
       count: first.count + second.count,
       first_at: Math.min(first.first_at, second.first_at),
@@ -179,14 +141,20 @@ export function openRollouts(limits: Limits): OpenRollouts {
 
   function put(rollout: OpenRollout): void {
     open.set(rollout.key, rollout)
-    if (rollout.held) hold(rollout, rollout.bytes)
   }
 
   function take(rollout: OpenRollout): void {
     open.delete(rollout.key)
-    drop(rollout)
+    if (rollout.held) lift(rollout, rollout.held)
     closed.add(rollout.key)
     if (closed.size > REMEMBERED) closed.delete(closed.values().next().value!)
+  }
+
+  /** Out of the ring, where it would be written over before it is read. */
+  function lift(rollout: OpenRollout, { items, chains }: Held): void {
+    const parts = chains.map(ring.read)
+    if (parts.includes(null)) release(rollout)
+    else rollout.held = { items: [...items, ...(parts as HeldItem[][]).flat()], chains: [] }
   }
 
   function takeIf(reasonOf: (rollout: OpenRollout) => ClosedBy | null) {
@@ -204,7 +172,9 @@ export function openRollouts(limits: Limits): OpenRollouts {
       return open.size
     },
     get bytes() {
-      return bytes
+      let sum = 0
+      for (const { bytes } of open.values()) sum += bytes
+      return sum
     },
     get released() {
       return released
@@ -213,7 +183,6 @@ export function openRollouts(limits: Limits): OpenRollouts {
     get,
     add,
     letGo(rollout) {
-      drop(rollout)
       rollout.held = null
     },
     rename(from, to) {
@@ -221,7 +190,6 @@ export function openRollouts(limits: Limits): OpenRollouts {
       if (closed.has(from)) closed.add(to)
       const old = open.get(from)
       if (!old) return
-      drop(old)
       open.delete(from)
       const into = open.get(to)
       put(into ? join(old, into, to) : { ...old, key: to })
@@ -248,19 +216,19 @@ function due(rollout: OpenRollout, now: number, limits: Limits): ClosedBy | null
   return null
 }
 
-/** The items that are held for a rollout, each span id and each identical log record once. */
-export function heldItems(held: readonly Held[]): Item[] {
+const both = (first: Held, second: Held): Held => ({
+  items: [...first.items, ...second.items],
+  chains: [...first.chains, ...second.chains],
+})
+
+/** The items that are held for a rollout that was taken out, each span id and each identical log record once. */
+export function heldItems({ items }: Held): Item[] {
   const seen = new Set<string>()
-  const items: Item[] = []
-  for (const { signal, bytes, ends, resources, scopes } of held) {
-    for (const [n, end] of ends.entries()) {
-      const payload = bytes.subarray(n === 0 ? 0 : ends[n - 1], end)
-      const item = (signal === 'traces' ? readSpan : readLog)(payload, resources[n]!, scopes[n]!)
-      const id = item.signal === 'span' ? item.trace_id + item.span_id : payload.toString('latin1')
-      if (seen.has(id)) continue
-      seen.add(id)
-      items.push(item)
-    }
-  }
-  return items
+  return items.flatMap(({ signal, payload, resource, scope }) => {
+    const item = (signal === 'traces' ? readSpan : readLog)(payload, resource, scope)
+    const id = item.signal === 'span' ? item.trace_id + item.span_id : payload.toString('latin1')
+    if (seen.has(id)) return []
+    seen.add(id)
+    return [item]
+  })
 }

@@ -62,7 +62,7 @@ test('a number that a process before this one may be using still is not used aga
 
 test('nor is one that left no trace in storage', async () => {
   await storage.insertSpans([spanBatch([{ id: 'a', trace: 'empty' }])], [])
-  const empty = due(traceIdOf('empty'), 'empty', { held: [] })
+  const empty = due(traceIdOf('empty'), 'empty', { held: { items: [], chains: [] } })
   const [first] = await nextRevisions(storage, [empty], dialects, 'trace')
   await storage.writeRevision([first!])
   const [second] = await nextRevisions(storage, [empty], dialects, 'trace')

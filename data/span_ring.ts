@@ -1,0 +1,125 @@
+// The latest items, as bytes in one ring: to keep one costs a copy and no object. Each points back at the one before it that belongs to
+// the same chain, so a chain is two numbers. What is written over is gone, and with it every chain that began there.
+
+import { copyPayload, payloadSize, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+
+/** Bytes written before its first item, and before its last. */
+export interface Chain {
+  readonly since: number
+  last: number
+}
+
+/** An item in memory of its own. */
+export interface HeldItem {
+  readonly signal: SpanBatch['signal']
+  readonly payload: Buffer
+  readonly resource: Envelope
+  readonly scope: Envelope
+}
+
+export interface SpanRing {
+  /** An empty chain. */
+  begin(): Chain
+  /** Copies items (indices into the batch) to the end of a chain. False: the chain is gone, or does not fit. */
+  add(chain: Chain, batch: SpanBatch, indices: readonly number[]): boolean
+  /** Copies of a chain's items in the order in which they came; null when it is gone. */
+  read(chain: Chain): HeldItem[] | null
+}
+
+/** Words before each item: how far back its predecessor is (0: it has none), its size, resource, and scope and signal. */
+const HEAD = 16
+const ENVELOPES = 4_096
+/** No larger Buffer, and no distance that does not fit a word. */
+const MOST = 2 ** 31 - 4
+
+export function spanRing(size: number): SpanRing {
+  const capacity = Math.min(size, MOST) & ~3
+  const bytes = Buffer.allocUnsafeSlow(capacity)
+  const words = new Uint32Array(bytes.buffer)
+  /** Everything written so far: where the next item goes, modulo the capacity. */
+  let end = 0
+  /** Chains that began before are gone. */
+  let forgotten = 0
+
+  // Envelopes repeat from request to request; one copy serves all, and no request is kept alive by it.
+  const envelopes: Envelope[] = []
+  const known = new Map<string, number>()
+  let places = new WeakMap<Envelope, number>()
+  let envelopeBytes = 0
+
+  function place(envelope: Envelope): number {
+    return places.get(envelope) ?? placed(envelope)
+  }
+
+  function placed(envelope: Envelope): number {
+    const id = `${envelope.bytes.toString('latin1')}\u0000${envelope.schema_url}`
+    let index = known.get(id)
+    if (index === undefined) {
+      if (envelopes.length === ENVELOPES || envelopeBytes > capacity) forget()
+      index = envelopes.push({ ...envelope, bytes: Buffer.from(envelope.bytes) }) - 1
+      known.set(id, index)
+      envelopeBytes += envelope.bytes.length
+    }
+    places.set(envelope, index)
+    return index
+  }
+
+  function forget(): void {
+    envelopes.length = envelopeBytes = 0
+    known.clear()
+    places = new WeakMap()
+    forgotten = end + 1
+  }
+
+  const lives = ({ since }: Chain) => since >= forgotten && end - since <= capacity
+
+  /** Where so many bytes in one piece begin. */
+  function room(size: number): number {
+    const left = capacity - (end % capacity)
+    if (size > left) end += left
+    const start = end
+    end += (size + 3) & ~3
+    return start
+  }
+
+  function add(chain: Chain, batch: SpanBatch, indices: readonly number[]): boolean {
+    const logs = batch.signal === 'logs' ? 1 : 0
+    for (const i of indices) {
+      const size = payloadSize(batch, i)
+      if (!lives(chain) || HEAD + size > capacity) return false
+      const resourceAt = place(resource(batch, i))
+      const scopeAt = place(scope(batch, i))
+      const start = room(HEAD + size)
+      const at = start % capacity
+      const word = at >>> 2
+      words[word] = chain.last < 0 ? 0 : start - chain.last
+      words[word + 1] = size
+      words[word + 2] = resourceAt
+      words[word + 3] = 2 * scopeAt + logs
+      copyPayload(batch, i, bytes, at + HEAD)
+      chain.last = start
+    }
+    return lives(chain)
+  }
+
+  function read(chain: Chain): HeldItem[] | null {
+    if (!lives(chain)) return null
+    const items: HeldItem[] = []
+    for (let position = chain.last, back = 1; back > 0; position -= back) {
+      const at = position % capacity
+      const [distance, size, resourceAt, scopeAndSignal] = words.subarray(at >>> 2) as unknown as [number, number, number, number]
+      items.push({
+        signal: scopeAndSignal & 1 ? 'logs' : 'traces',
+        payload: Buffer.from(bytes.subarray(at + HEAD, at + HEAD + size)),
+        resource: envelopes[resourceAt]!,
+        scope: envelopes[scopeAndSignal >>> 1]!,
+      })
+      back = distance
+    }
+    return items.reverse()
+  }
+
+  return { begin: () => ({ since: end, last: NONE }), add, read }
+}
+
+const NONE = -1
