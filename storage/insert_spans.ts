@@ -7,7 +7,7 @@ import { steadyNow } from '../data/clock.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
-import { putSpan } from './span_rows.ts'
+import { spanRows, type SpanRows } from './span_rows.ts'
 
 /** A flush is sent at 4 MB, 10,000 rows or after 100 ms, whichever is first. */
 const FLUSH_BYTES = 4_000_000
@@ -26,7 +26,7 @@ export interface SpanInserter {
   close(): Promise<void>
 }
 
-interface Flush {
+interface Flush extends SpanRows {
   readonly rows: Rows
   /** What the rows were made of. */
   readonly parts: Part[]
@@ -49,7 +49,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
       for (let i = 0; i < batch.count; i++) {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
         const flush = (filling ??= begin())
-        putSpan(flush.rows, batch, i, hints[b]?.[i] ?? '', flush.received_at)
+        flush.put(batch, i, hints[b]?.[i] ?? '')
         note(flush, batch, hints[b], i)
         flushes.add(flush)
         if (flush.rows.length >= FLUSH_BYTES || flush.rows.count >= FLUSH_ROWS) send(flush)
@@ -74,7 +74,8 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
-    const flush: Flush = { rows, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
+    const { put } = spanRows(rows, received_at)
+    const flush: Flush = { rows, put, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
     return flush
   }
 

@@ -10,7 +10,7 @@ import { spanId, traceId, type SpanBatch } from '../data/span_batch.ts'
 import { passes } from './availability.ts'
 import { putRejects } from './rollout_rows.ts'
 import { openRows, written } from './row_binary.ts'
-import { putSpan } from './span_rows.ts'
+import { spanRows } from './span_rows.ts'
 import { Unavailable } from './storage.ts'
 
 /** Stores RowBinary rows. Rows that come again with the same token are stored once. */
@@ -70,7 +70,8 @@ export function quarantine(insertSpans: InsertRows, insertRejects: InsertRows, c
 
   async function store(rows: readonly Row[], receivedAt: number, most: number): Promise<[Row, string][]> {
     const block = openRows()
-    for (const { batch, i, hint } of rows) putSpan(block, batch, i, hint, receivedAt)
+    const { put } = spanRows(block, receivedAt)
+    for (const { batch, i, hint } of rows) put(batch, i, hint)
     const bytes = written(block)
     try {
       await insertSpans(bytes, tokenOf(bytes))

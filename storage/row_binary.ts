@@ -61,10 +61,14 @@ export function putVarint(rows: Rows, value: number): void {
   rows.bytes[rows.length++] = value
 }
 
+/** For a few bytes a loop is cheaper than a call out of JavaScript. */
+const FEW = 64
+
 /** Longer text is measured before it is written; shorter, the other way round, which is one pass over it less. */
 const MEASURED = 1 << 16
 
 export function putString(rows: Rows, text: string): void {
+  if (text.length < FEW && putAscii(rows, text)) return
   if (text.length > MEASURED) reserve(rows, MOST_VARINT + Buffer.byteLength(text))
   else reserve(rows, MOST_VARINT + MOST_BYTES * text.length)
   // Its length in bytes stands before it. That takes as much room as its length in characters does, almost always.
@@ -76,6 +80,21 @@ export function putString(rows: Rows, text: string): void {
   rows.length += size
 }
 
+/** False where the text is none, and then nothing is written. */
+function putAscii(rows: Rows, text: string): boolean {
+  reserve(rows, 1 + text.length)
+  const { bytes } = rows
+  let to = rows.length + 1
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code > 127) return false
+    bytes[to++] = code
+  }
+  bytes[rows.length] = text.length
+  rows.length = to
+  return true
+}
+
 const MOST_VARINT = 5
 /** Of a UTF-16 unit in UTF-8. */
 const MOST_BYTES = 3
@@ -85,7 +104,15 @@ const varintSize = (value: number): number => (value < 1 << 7 ? 1 : value < 1 <<
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
   putVarint(rows, end - start)
   reserve(rows, end - start)
-  rows.length += source.copy(rows.bytes, rows.length, start, end)
+  if (end - start >= FEW) rows.length += source.copy(rows.bytes, rows.length, start, end)
+  else for (let from = start; from < end; from++) rows.bytes[rows.length++] = source[from]!
+}
+
+/** What stands from `start` to `end` once more. */
+export function putAgain(rows: Rows, start: number, end: number): void {
+  reserve(rows, end - start)
+  rows.bytes.copyWithin(rows.length, start, end)
+  rows.length += end - start
 }
 
 export function putArray<T>(rows: Rows, values: readonly T[], put: (rows: Rows, value: T) => void): void {
