@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { steadyNow } from '../data/clock.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
-import { hintOf } from '../data/routing.ts'
+import { hintsOf } from '../data/routing.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { inTraces } from '../data/stray_rewards.ts'
 import { traceOwners } from '../data/trace_owners.ts'
@@ -117,7 +117,7 @@ export default connector({
 
     async function store(sent: readonly SpanBatch[]): Promise<void> {
       const batches = sent.map((batch) => inTraces(batch, options.join_keys))
-      const hints = batches.map((batch) => Array.from({ length: batch.count }, (_, i) => hintOf(batch, i, options.group_by)))
+      const hints = batches.map((batch) => hintsOf(batch, options.group_by))
       try {
         await storage.insertSpans(batches, hints)
       } catch (error) {

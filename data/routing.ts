@@ -20,7 +20,34 @@ export function splitKey(key: string): { rollout_id: string; attempt_id: string 
 
 /** The hint of item i: its own attributes first, then its resource's. */
 export function hintOf(batch: SpanBatch, i: number, groupBy: GroupBy): string {
-  return read((key) => attribute(batch, i, key), groupBy) || resourceHint(resource(batch, i), groupBy)
+  return (saysAnything(batch, i) && read((key) => attribute(batch, i, key), groupBy)) || resourceHint(resource(batch, i), groupBy)
+}
+
+export function hintsOf(batch: SpanBatch, groupBy: GroupBy): string[] {
+  const hints: string[] = []
+  for (let i = 0; i < batch.count; i++) hints.push(hintOf(batch, i, groupBy))
+  return hints
+}
+
+/** Most items have none of the attributes that are looked for. */
+function saysAnything({ slots, keys }: SpanBatch, i: number): boolean {
+  for (const place of placesIn(keys)) if (slots[i * keys.length + place] !== 0) return true
+  return false
+}
+
+const HINTS: readonly string[] = [
+  'agentlightning.rollout_id',
+  'leyden.rollout.id',
+  'metadata.requester_custom_headers',
+  'session.id',
+  'gen_ai.conversation.id',
+]
+const places = new WeakMap<readonly string[], number[]>()
+
+function placesIn(keys: readonly string[]): readonly number[] {
+  let found = places.get(keys)
+  if (!found) places.set(keys, (found = HINTS.map((key) => keys.indexOf(key)).filter((place) => place >= 0)))
+  return found
 }
 
 export function hintOfItem(item: Item, groupBy: GroupBy): string {

@@ -5,7 +5,8 @@ import { isUtf8 } from 'node:buffer'
 
 import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
 import { findKey, keyTable, type KeyTable } from './key_table.ts'
-import { attributeAt, readEnvelope } from './read.ts'
+import { knownEnvelope } from './known_envelopes.ts'
+import { attributeAt } from './read.ts'
 import { requestOf } from './request.ts'
 import { COLUMN, STRIDE, type Envelope, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, Malformed, open, skip, tag, text, type Cursor } from './wire.ts'
@@ -107,7 +108,7 @@ function resourceItems(s: Scan, end: number): void {
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.resources.push(readEnvelope('resource', joined(parts), schemaUrl))
+  if (s.count > before) s.resources.push(knownEnvelope('resource', joined(parts), schemaUrl))
 }
 
 /** ScopeSpans or ScopeLogs. */
@@ -124,7 +125,7 @@ function scopeItems(s: Scan, end: number): void {
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.scopes.push(readEnvelope('scope', joined(parts), schemaUrl))
+  if (s.count > before) s.scopes.push(knownEnvelope('scope', joined(parts), schemaUrl))
 }
 
 function span(s: Scan, end: number): void {
@@ -143,8 +144,10 @@ function span(s: Scan, end: number): void {
     else if (field === 57) columns[at + COLUMN.start_time] = fixed(c, 8, end)
     else if (field === 65) columns[at + COLUMN.end_time] = fixed(c, 8, end)
     else if (field === 90) nested(s, end, EVENT)
-    else if (field === 106) nested(s, end, LINK)
-    else if (field === 122) status(c, open(c, end), columns, at)
+    else if (field === 106) {
+      columns[at + COLUMN.link] ||= c.pos
+      nested(s, end, LINK)
+    } else if (field === 122) status(c, open(c, end), columns, at)
     else if (field === 133) columns[at + COLUMN.flags] = c.bytes.readUInt32LE(fixed(c, 4, end))
     else skip(c, field, end)
   }

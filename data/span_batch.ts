@@ -59,9 +59,11 @@ export const COLUMN = {
   scope: 12,
   /** A span's flags; bits 8 and 9 say whether its parent is remote. */
   flags: 13,
+  /** Where the first of a span's links stands, at its length prefix. */
+  link: 14,
 } as const
 
-export const STRIDE = 14
+export const STRIDE = 15
 
 /** SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE and SPAN_FLAGS_CONTEXT_IS_REMOTE. */
 export const REMOTE_PARENT = 0x300
@@ -101,15 +103,16 @@ export const scope = (batch: SpanBatch, i: number): Envelope => batch.scopes[col
 /** Of every item. Neighbours are mostly of one trace, and then share one string. */
 export function traceIds(batch: SpanBatch): string[] {
   const { body } = batch
+  const ids: string[] = []
   let last = 0
   let id = ''
-  return Array.from({ length: batch.count }, (_, i) => {
+  for (let i = 0; i < batch.count; i++) {
     const at = column(batch, i, 'trace_id')
-    if (at === 0) return ''
-    if (last === 0 || !sameBytes(body, at, last, 16)) id = hex(body, at, 16)
-    last = at
-    return id
-  })
+    if (at !== 0 && (last === 0 || !sameBytes(body, at, last, 16))) id = hex(body, at, 16)
+    if (at !== 0) last = at
+    ids.push(at === 0 ? '' : id)
+  }
+  return ids
 }
 
 function sameBytes(body: Buffer, a: number, b: number, size: number): boolean {

@@ -57,9 +57,10 @@ function byRollout(
   traces: readonly string[],
   homeless: (signal: string) => void,
 ): Map<string, number[]> {
-  for (const [i, trace] of traces.entries()) if (hints[i]) owners.claim(trace, hints[i]!)
+  for (let i = 0; i < batch.count; i++) if (hints[i]) owners.claim(traces[i]!, hints[i]!)
   if (batch.signal === 'traces') {
-    for (const [i, trace] of traces.entries()) {
+    for (let i = 0; i < batch.count; i++) {
+      const trace = traces[i]!
       for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
       const response_id = attribute(batch, i, 'gen_ai.response.id')
       if (typeof response_id === 'string' && response_id !== '') {
@@ -68,15 +69,18 @@ function byRollout(
     }
   }
   const groups = new Map<string, number[]>()
-  for (const [i, trace] of traces.entries()) {
-    const key = hints[i] || (trace && owners.of(trace))
-    if (!key) {
-      homeless(batch.signal)
+  let group: number[] | undefined
+  for (let i = 0; i < batch.count; i++) {
+    // Neighbours mostly go the same way.
+    if (group && hints[i] === hints[i - 1] && traces[i] === traces[i - 1]) {
+      group.push(i)
       continue
     }
-    const group = groups.get(key)
+    const key = hints[i] || (traces[i] && owners.of(traces[i]!))
+    group = key ? groups.get(key) : undefined
     if (group) group.push(i)
-    else groups.set(key, [i])
+    else if (key) groups.set(key, (group = [i]))
+    else homeless(batch.signal)
   }
   return groups
 }
