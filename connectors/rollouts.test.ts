@@ -193,6 +193,19 @@ test('a span that is sent again after a lost answer is stored twice and counted 
   expect(await leyden.query(`SELECT 1 FROM spans_unique WHERE span_id = '${spanIdOf('t1')}'`)).toHaveLength(1)
 })
 
+test('a span that ClickHouse refuses for good is no part of its rollout', async () => {
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  await storage.client.command({ query: "ALTER TABLE spans ADD CONSTRAINT no_poison CHECK name != 'chat poison'" })
+  await send('poisoned', [{ id: 'z0' }, chat('z1', { parent: 'z0' }), chat('z2', { parent: 'z0', model: 'poison' })])
+  await storage.client.command({ query: 'ALTER TABLE spans DROP CONSTRAINT no_poison' })
+  await storage.close()
+  const [row] = await leyden.rows(
+    1,
+    `SELECT toUInt32(spans) AS spans, calls FROM rollouts FINAL WHERE rollout_id = '${traceIdOf('poisoned')}'`,
+  )
+  expect(row).toEqual({ spans: 2, calls: 1 })
+})
+
 test('a group is credited the moment its last rollout ends', async () => {
   for (const [name, value] of [
     ['g-1', 1],

@@ -118,13 +118,14 @@ export default connector({
     async function store(sent: readonly SpanBatch[]): Promise<void> {
       const batches = sent.map((batch) => inTraces(batch, options.join_keys))
       const hints = batches.map((batch) => hintsOf(batch, options.group_by))
-      try {
-        await storage.insertSpans(batches, hints)
-      } catch (error) {
+      const refused = await storage.insertSpans(batches, hints).catch((error: unknown) => {
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error
-      }
-      const urgent = batches.map((batch, b) => addArrived(books, batch, hints[b]!, homeless))
+      })
+      const urgent = batches.map((batch, b) => {
+        const aside = new Set(refused.flatMap((place) => (place.batch === batch ? place.i : [])))
+        return addArrived(books, { batch, hints: hints[b]!, isStored: (i) => !aside.has(i) }, homeless)
+      })
       if (urgent.includes(true)) scheduleClose()
     }
 

@@ -18,16 +18,24 @@ export interface Books {
   readonly late: LateRewards
 }
 
+export interface Arrived {
+  readonly batch: SpanBatch
+  readonly hints: readonly string[]
+  /** Whether item i is: what was refused for good belongs nowhere. */
+  readonly isStored: (i: number) => boolean
+}
+
 /**
  * @param homeless is told of an item that belongs nowhere, having neither hint nor trace
  * @returns whether something is to be done about these rollouts at once
  */
-export function addArrived(books: Books, batch: SpanBatch, hints: readonly string[], homeless: (signal: string) => void): boolean {
+export function addArrived(books: Books, arrived: Arrived, homeless: (signal: string) => void): boolean {
+  const { batch, hints } = arrived
   const { open, late } = books
   const now = steadyNow()
   const traces = traceIds(batch)
   let urgent = false
-  for (const [key, indices] of byRollout(books.owners, batch, hints, traces, homeless)) {
+  for (const [key, indices] of byRollout(books.owners, arrived, traces, homeless)) {
     const fresh = !open.has(key)
     if (fresh) {
       if (indices.every((i) => !hints[i] && late.take(batch, i))) {
@@ -52,8 +60,7 @@ export function addArrived(books: Books, batch: SpanBatch, hints: readonly strin
 /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
 function byRollout(
   owners: TraceOwners,
-  batch: SpanBatch,
-  hints: readonly string[],
+  { batch, hints, isStored }: Arrived,
   traces: readonly string[],
   homeless: (signal: string) => void,
 ): Map<string, number[]> {
@@ -71,6 +78,10 @@ function byRollout(
   const groups = new Map<string, number[]>()
   let group: number[] | undefined
   for (let i = 0; i < batch.count; i++) {
+    if (!isStored(i)) {
+      group = undefined
+      continue
+    }
     // Neighbours mostly go the same way.
     if (group && hints[i] === hints[i - 1] && traces[i] === traces[i - 1]) {
       group.push(i)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 
 import { spanBatch } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf } from '../test/spans.ts'
@@ -123,13 +123,19 @@ test('a table that takes nothing at all is no matter of the rows: clients keep t
   expect(counts).toEqual({ leyden_quarantined_items: 4 })
 })
 
-test('an insert that is under way when ClickHouse is killed is tried again and stored once', async () => {
+test('an insert that is under way when ClickHouse is killed is tried again, past midnight, and stored once', async () => {
+  const midnight = new Date().setUTCHours(24, 0, 0, 0)
+  const { now } = Date
+  let ahead = midnight - now() - 60_000
+  vi.spyOn(Date, 'now').mockImplementation(() => now() + ahead)
   const requests = Array.from({ length: 24 }, (_, i) =>
     spanBatch(Array.from({ length: 20 }, (_, n) => ({ id: `k${i}-${n}`, attributes: { big: 'x'.repeat(50_000) } }))),
   )
   const inserts = requests.map((request) => storage.insertSpans([request], []))
   await Promise.any(inserts)
+  ahead += 120_000
   await stopEmbedded(storage.folder, 'SIGKILL')
   await Promise.all(inserts)
+  vi.restoreAllMocks()
   expect(await stored()).toMatchObject([{ rows: 480, spans: 480 }])
 })

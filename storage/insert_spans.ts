@@ -8,6 +8,7 @@ import type { SpanBatch } from '../data/span_batch.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
 import { spanRows, type SpanRows } from './span_rows.ts'
+import type { Place } from './storage.ts'
 
 /** A flush is sent at 4 MB, 10,000 rows or after 100 ms, whichever is first. */
 const FLUSH_BYTES = 4_000_000
@@ -20,8 +21,8 @@ const BUFFER_BYTES = FLUSH_BYTES + 1_000_000
 const KEEP_BYTES = 2 * BUFFER_BYTES
 
 export interface SpanInserter {
-  /** Resolves when the rows of all these items are stored, or put aside as refused. The batches are not read once it has settled. */
-  insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void>
+  /** Resolves when the rows of all these items are stored, or put aside as refused, with those. The batches are not read once it has settled. */
+  insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
   /** Sends what waits, and resolves when nothing is on its way. */
   close(): Promise<void>
 }
@@ -32,19 +33,20 @@ interface Flush extends SpanRows {
   readonly parts: Part[]
   readonly received_at: number
   readonly timer: NodeJS.Timeout
-  readonly stored: Promise<void>
-  readonly settle: (result: Promise<void>) => void
+  readonly stored: Promise<readonly Place[]>
+  readonly settle: (result: Promise<readonly Place[]>) => void
 }
 
 export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): SpanInserter {
   const buffers: Rows[] = []
   const waiting: (() => void)[] = []
-  const outstanding = new Set<Promise<void>>()
+  const outstanding = new Set<Promise<readonly Place[]>>()
   let filling: Flush | null = null
   let lastReceived = 0
 
-  async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void> {
+  async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]> {
     const flushes = new Set<Flush>()
+    const refused: Place[] = []
     for (const [b, batch] of batches.entries()) {
       for (let i = 0; i < batch.count; i++) {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
@@ -58,7 +60,9 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     // One that fails does not end it: what the others are made of may be read again as long as they are under way.
     for (const result of await Promise.allSettled([...flushes].map(({ stored }) => stored))) {
       if (result.status === 'rejected') throw result.reason
+      for (const place of result.value) if (batches.includes(place.batch)) refused.push(place)
     }
+    return refused
   }
 
   function note({ parts }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, i: number): void {
@@ -70,7 +74,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   function begin(): Flush {
     const rows = buffers.pop() ?? openRows(BUFFER_BYTES)
     let settle!: Flush['settle']
-    const stored = new Promise<void>((resolve) => (settle = resolve))
+    const stored = new Promise<readonly Place[]>((resolve) => (settle = resolve))
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
@@ -85,6 +89,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     const bytes = written(flush.rows)
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
     const sent = insertRows(bytes, randomUUID())
+      .then((): readonly Place[] => [])
       .catch((error: unknown) => sort(flush.parts, flush.received_at, error))
       .finally(() => {
         outstanding.delete(sent)

@@ -11,7 +11,7 @@ import { passes } from './availability.ts'
 import { putRejects } from './rollout_rows.ts'
 import { openRows, written } from './row_binary.ts'
 import { spanRows } from './span_rows.ts'
-import { Unavailable } from './storage.ts'
+import { Unavailable, type Place } from './storage.ts'
 
 /** Stores RowBinary rows. Rows that come again with the same token are stored once. */
 export type InsertRows = (rows: Buffer, token: string) => Promise<void>
@@ -25,13 +25,11 @@ export interface Part {
 }
 
 export interface Quarantine {
-  /** Stores what can be stored of an insert that was refused with this error. Rejects when that is no matter of its rows. */
-  sort(parts: readonly Part[], receivedAt: number, error: unknown): Promise<void>
+  /** Stores what can be stored of an insert that was refused with this error; the rest is returned. Rejects when that is no matter of its rows. */
+  sort(parts: readonly Part[], receivedAt: number, error: unknown): Promise<readonly Place[]>
 }
 
-interface Row {
-  readonly batch: SpanBatch
-  readonly i: number
+interface Row extends Place {
   readonly hint: string
 }
 
@@ -41,7 +39,7 @@ const MAX_REFUSED = 32
 export const tokenOf = (bytes: Buffer): string => createHash('sha1').update(bytes).digest('hex')
 
 export function quarantine(insertSpans: InsertRows, insertRejects: InsertRows, count: (name: string, n: number) => void): Quarantine {
-  async function sort(parts: readonly Part[], receivedAt: number, error: unknown): Promise<void> {
+  async function sort(parts: readonly Part[], receivedAt: number, error: unknown): Promise<readonly Place[]> {
     if (!isRefusal(error)) throw error
     // A table that is missing or a user without rights refuses an insert of nothing as well.
     await insertSpans(Buffer.alloc(0), '')
@@ -54,6 +52,7 @@ export function quarantine(insertSpans: InsertRows, insertRejects: InsertRows, c
     const bytes = written(rejects)
     await insertRejects(bytes, tokenOf(bytes))
     count('leyden_quarantined_items', refused.length)
+    return refused.map(([row]) => row)
   }
 
   /** `rows` were refused together. Returns those that are refused alone. */

@@ -30,10 +30,16 @@ export interface LateReward extends Member {
   readonly received_at: number
 }
 
+/** Item i of a batch. */
+export interface Place {
+  readonly batch: SpanBatch
+  readonly i: number
+}
+
 export interface Storage {
   readonly client: ClickHouseClient
-  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored. `hints[i][j]`: rollout hint of item j of batch i, '' for none. */
-  insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<void>
+  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none. */
+  insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
   /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
   readItems(traceIds: readonly string[]): Promise<Item[]>
   /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
