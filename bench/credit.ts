@@ -1,4 +1,4 @@
-// Scores that come late: 10,000 at once and one at a time, on a store of many credited rollouts, from the answer of POST /v1/scores to
+// Scores that come late: many at once and one at a time, on a store of many credited rollouts, from the answer of POST /v1/scores to
 // the advantages that follow from them; and what a training batch takes to read before and after. Beside it, in the same ClickHouse,
 // what one would do without Leyden (bench/credit_rivals.ts).
 
@@ -11,20 +11,23 @@ import { startClickHouse } from './clickhouse.ts'
 import { CALLS, GROUP, groupId, makeStore, rolloutId } from './credit_store.ts'
 import { otelTraces, replacing } from './credit_rivals.ts'
 import { launchLeyden } from './leyden.ts'
-import { end, freePorts } from './processes.ts'
+import { cpuSeconds, end, freePorts } from './processes.ts'
 import { formatTable } from './table.ts'
 
 export interface CreditOptions {
   readonly rollouts: number
   /** Rollouts scored late, in whole groups. */
   readonly late: number
+  /** How many come one by one after them. */
+  readonly single: number
 }
 
-const SINGLE = 100
 const BATCH_GROUPS = 2_500
 const READS = 7
+/** Asking more often would cost ClickHouse more than what it is asked about. */
+const POLL_MS = 10
 
-export async function creditLate({ rollouts, late }: CreditOptions): Promise<void> {
+export async function creditLate({ rollouts, late, single: alone }: CreditOptions): Promise<void> {
   const clickhouse = await startClickHouse()
   await makeStore(clickhouse.store, rollouts)
   const [scores, health] = (await freePorts(2)) as [number, number]
@@ -36,8 +39,13 @@ export async function creditLate({ rollouts, late }: CreditOptions): Promise<voi
     const groups = spread(rollouts / GROUP, late / GROUP)
     const batch = spread(rollouts / GROUP, Math.min(BATCH_GROUPS, rollouts / GROUP))
     const before = await readMs(storage, readBatch(batch))
-    const all = await scoreAll(storage, `http://localhost:${scores}/v1/scores`, groups)
-    const single = await scoreEach(storage, `http://localhost:${scores}/v1/scores`, groups.slice(0, SINGLE))
+    const url = `http://localhost:${scores}/v1/scores`
+    const cpu = async () => [await cpuSeconds(leyden.pid!), await cpuSeconds(clickhouse.pid)] as const
+    const started = await cpu()
+    const all = await scoreAll(storage, url, groups)
+    const scored = await cpu()
+    const single = await scoreEach(storage, url, groups.slice(0, alone))
+    const ended = await cpu()
     const after = await readMs(storage, readBatch(batch))
     const naive = await replacing(storage, groups, batch)
     const otel = await otelTraces(storage, groups, batch)
@@ -49,9 +57,11 @@ export async function creditLate({ rollouts, late }: CreditOptions): Promise<voi
         [
           ['late scores: accepted to visible', ms(all.visible), ms(naive.write), ms(otel.write)],
           ['late scores: sent to accepted', ms(all.accepted), '', ''],
+          ['late scores: CPU of Leyden and of ClickHouse', used(started, scored), '', ''],
           ['one late score: accepted to visible, p50', ms(percentile(single.visible, 0.5)), '', ''],
           ['one late score: accepted to visible, p99', ms(percentile(single.visible, 0.99)), '', ''],
           ['one late score: sent to visible, p99', ms(percentile(single.all, 0.99)), '', ''],
+          ['one late score: CPU of both', used(scored, ended, alone), '', ''],
           [`${batch.length * GROUP * CALLS} rows of a batch, before`, ms(before), '', ''],
           [`${batch.length * GROUP * CALLS} rows of a batch, after`, ms(after), ms(naive.read), ms(otel.read)],
         ],
@@ -78,6 +88,10 @@ service:
     rollouts: {receivers: [rollouts], processors: [policy_calls, air, credit_assignment], exporters: [clickhouse]}
 `
 
+/** Milliseconds for each of `scores`. */
+const used = (before: readonly number[], after: readonly number[], scores = 1): string =>
+  after.map((seconds, i) => `${Math.round(((seconds - before[i]!) * 1_000) / scores)} ms`).join(', ')
+
 /** `count` groups, evenly over all there are. */
 const spread = (all: number, count: number): string[] => Array.from({ length: count }, (_, i) => groupId(Math.floor((i * all) / count)))
 
@@ -89,7 +103,7 @@ async function scoreAll(storage: OpenStorage, url: string, groups: readonly stri
   const start = performance.now()
   await post(url, scores)
   const accepted = performance.now()
-  while ((await count(storage, 'SELECT count() FROM credits WHERE credit_version = 2')) < groups.length) await sleep(10)
+  while ((await count(storage, 'SELECT count() FROM credits WHERE credit_version = 2')) < groups.length) await sleep(POLL_MS)
   const visible = performance.now()
   const changed = await count(storage, 'SELECT count() FROM transitions WHERE credit_version = 2')
   if (changed !== scores.length * CALLS) throw new Error(`${changed} transitions were credited again, not ${scores.length * CALLS}`)
@@ -103,7 +117,7 @@ async function scoreEach(storage: OpenStorage, url: string, groups: readonly str
     await post(url, { rolloutId: membersOf(group)[0], name: 'correct', value: 0.5, source: 'human' })
     const accepted = performance.now()
     const credited = `SELECT count() FROM credits WHERE group_id = '${group}' AND credit_version = 3`
-    while ((await count(storage, credited)) === 0) await sleep(2)
+    while ((await count(storage, credited)) === 0) await sleep(POLL_MS)
     times.visible.push(performance.now() - accepted)
     times.all.push(performance.now() - start)
   }

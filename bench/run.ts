@@ -28,8 +28,9 @@ Usage:
       Sends agents' spans over OTLP to a Leyden that stores them, to one that also makes transitions of them, and to an
       OpenTelemetry Collector, in turn: spans per CPU-second, per second, memory, and whether all that was acknowledged
       was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
-  npm run bench -- credit [--rollouts 200000] [--late 10000]
-      Late scores on a store of so many rollouts, and reading a training batch afterwards; what one would do without Leyden beside it.
+  npm run bench -- credit [--rollouts 20000] [--late 1000] [--single 25]
+      Late scores on a store of so many rollouts, together and one by one, and reading a training batch afterwards; what one would do
+      without Leyden beside it. In full: --rollouts 200000 --late 10000 --single 100.
   npm run bench -- prompts [--runs 800] [--turns 20]
       What the prompts of runs of many turns take on disk, and whether they are rebuilt as they were sent.
   npm run bench -- assemble [--spans 20000,100000]
@@ -62,8 +63,9 @@ const { positionals, values } = parseArgs({
     collector: { type: 'string', default: '' },
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '5000' },
-    rollouts: { type: 'string', default: '200000' },
-    late: { type: 'string', default: '10000' },
+    rollouts: { type: 'string', default: '20000' },
+    late: { type: 'string', default: '1000' },
+    single: { type: 'string', default: '25' },
     runs: { type: 'string', default: '800' },
     turns: { type: 'string', default: '20' },
     spans: { type: 'string', default: '20000,100000' },
@@ -93,7 +95,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
       collector: values.collector,
     }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
-  credit: () => creditLate({ rollouts: Number(values.rollouts), late: Number(values.late) }),
+  credit: () => creditLate({ rollouts: Number(values.rollouts), late: Number(values.late), single: Number(values.single) }),
   prompts: () => promptsOnDisk(Number(values.runs), Number(values.turns)),
   assemble: () => assembleOne(numbers(values.spans)),
   endpoint: () => endpoint(Number(values.seconds)),
