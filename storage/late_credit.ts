@@ -12,7 +12,7 @@ import { LONG_STATEMENT, textList } from './literals.ts'
 import { outlinedReward, type Outline, type OutlinedReward } from './outline.ts'
 import { creditAgain, storedRollouts, type Credited } from './recredit.ts'
 import { openRows, written } from './row_binary.ts'
-import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS } from './rollout_rows.ts'
+import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS, type RolloutRow } from './rollout_rows.ts'
 import type { LateReward } from './storage.ts'
 
 interface Deps extends Writer {
@@ -34,27 +34,26 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
     if (own) own.push(one)
     else byRollout.set(key, [one])
   }
-  const [responses, rows, known] = await Promise.all([
-    spansOfResponses(deps, late),
-    storedRollouts(deps, late),
-    deps.run(() => deps.storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))),
-  ])
+  const responses = await spansOfResponses(deps, late)
   const placed: LateReward[] = []
-  const credited: Credited[] = []
-  for (const row of rows) {
+  const inPlace = (row: RolloutRow): Credited[] => {
     const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
     const outline = JSON.parse(row.outline) as Outline
     const rewards = own.flatMap((one) => one.rewards)
     const added = placedIn(outline, rewards, responses, force)
-    if (!added) continue
+    if (!added) return []
     placed.push(...own)
     const seen = own.reduce((sum, { items }) => sum + items, 0)
     const covered_until = Math.max(row.covered_until, ...own.map(({ received_at }) => received_at))
     const covering = { ...row, spans: row.spans + (added.length > 0 ? seen : 0), covered_until }
-    credited.push(creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] }))
+    return [creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] })]
   }
+  const [credited, known] = await Promise.all([
+    storedRollouts(deps, late, inPlace),
+    deps.run(() => deps.storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))),
+  ])
   await record(deps, placed, new Set(known))
-  await deps.again(credited)
+  await deps.again(credited.flat())
   const done = new Set(placed)
   return late.filter((one) => !done.has(one))
 }

@@ -155,7 +155,7 @@ export function restore({ origin, nodes, calls, tools, rewards }: Outline): Rest
     })),
     // The key stands for name and arguments, which nobody needs any more.
     tools: tools.map(({ node, times, key, inferred, requested_by, judged, air_class }): Tool => {
-      const tool: Tool = {
+      const tool: Writable<Tool> = {
         span_id: '',
         parent_span_id: '',
         trace_id: '',
@@ -170,22 +170,37 @@ export function restore({ origin, nodes, calls, tools, rewards }: Outline): Rest
         inferred,
         requested_by,
       }
-      return air_class ? { ...tool, air_class } : tool
+      if (air_class) tool.air_class = air_class
+      return tool
     }),
-    rewards: rewards.map(({ node, target, times, values, ...reward }) => ({
-      ...NOWHERE,
-      node,
-      start_time: start(node, times),
-      end_time: end(node, times),
-      ...reward,
-      given_at: Number(BigInt(times[1]) / 1_000_000n),
-      dimensions: Object.entries(values).map(([name, value]) => ({ name, value })),
-      ...(target === null ? {} : { target: {}, target_node: target === -1 ? undefined : target }),
-    })),
+    rewards: rewards.map(({ node, target, times, values, reward_id, source, id, primary, override, sequence_id }): Reward => {
+      const reward: Writable<Reward> = {
+        span_id: '',
+        parent_span_id: '',
+        trace_id: '',
+        start_time: start(node, times),
+        end_time: end(node, times),
+        dialect: '',
+        scope: '',
+        node,
+        judged: false,
+        reward_id,
+        source,
+        given_at: Number(BigInt(times[1]) / 1_000_000n),
+        dimensions: Object.keys(values).map((name) => ({ name, value: values[name]! })),
+      }
+      if (id !== undefined) reward.id = id
+      if (primary !== undefined) reward.primary = primary
+      if (override !== undefined) reward.override = override
+      if (sequence_id !== undefined) reward.sequence_id = sequence_id
+      if (target !== null) reward.target = {}
+      if (target !== null && target !== -1) reward.target_node = target
+      return reward
+    }),
   }
 }
 
-const NOWHERE = { span_id: '', parent_span_id: '', trace_id: '', dialect: '', scope: '', judged: false }
+type Writable<T> = { -readonly [name in keyof T]: T[name] }
 
 function withAncestors({ parent }: SpanTree, places: readonly number[]): number[] {
   const kept = new Set<number>()

@@ -56,27 +56,35 @@ export async function recredit({ credit, ...writer }: Deps, request: Recredit): 
   const groups = new Set<string>()
   let rollouts = 0
   for (let i = 0; i < wanted.length; i += TOGETHER) {
-    const rows = await storedRollouts(writer, wanted.slice(i, i + TOGETHER))
-    const credited = rows.map((row) => {
+    const credited = await storedRollouts(writer, wanted.slice(i, i + TOGETHER), (row) => {
       const outline = JSON.parse(row.outline) as Outline
       return creditAgain(row, { ...outline, reward_options: request.reward_options ?? outline.reward_options }, request.credit)
     })
     await credit.again(credited, { settled: true })
-    for (const { group_id } of rows) if (group_id !== '') groups.add(group_id)
-    rollouts += rows.length
+    for (const { row } of credited) if (row.group_id !== '') groups.add(row.group_id)
+    rollouts += credited.length
   }
   return { rollouts, groups: groups.size }
 }
 
-/** Those of the rollouts that were ever credited. */
-export async function storedRollouts({ client, run }: Writer, rollouts: readonly RolloutKey[]): Promise<RolloutRow[]> {
+/** What becomes of those of the rollouts that were ever credited: taken one by one, since ten thousand outlines fill the memory. */
+export async function storedRollouts<T>(
+  { client, run }: Writer,
+  rollouts: readonly RolloutKey[],
+  become: (row: RolloutRow) => T,
+): Promise<T[]> {
   const ids = textList(new Set(rollouts.map(({ rollout_id }) => rollout_id)))
   const keys = textList(new Set(rollouts.map(({ rollout_id, attempt_id }) => `${rollout_id}\0${attempt_id}`)))
   const query = `
     SELECT ${STORED_ROLLOUT} FROM rollouts FINAL
     WHERE tenant = '' AND rollout_id IN ${ids} AND concat(rollout_id, '\\0', attempt_id) IN ${keys} AND credit != ''`
   const clickhouse_settings = { ...LONG_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
-  return run(async () => (await client.query({ query, format: 'JSONEachRow', clickhouse_settings })).json<RolloutRow>())
+  return run(async () => {
+    const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings })
+    const all: T[] = []
+    for await (const rows of answer.stream<RolloutRow>()) for (const row of rows) all.push(become(row.json()))
+    return all
+  })
 }
 
 /** @param credit what is to be otherwise than it was */
