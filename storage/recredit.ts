@@ -118,8 +118,33 @@ export function creditAgain(row: RolloutRow, outline: Outline, credit: Partial<C
   })
   const spec = { ...(JSON.parse(row.credit) as CreditSpec), ...credit }
   const method = spec.method === 'auto' || spec.method in methods ? (spec.method as MethodName | 'auto') : 'auto'
-  const known = { ...row, ...NOTHING_ELSE, tree, calls, tools, rewards, transitions, outcome: found.rewards.outcome }
-  const rollout: Rollout = { ...known, air_weight: outline.air_weight, credit: null }
+  // Field by field, as in outline.ts.
+  const { tenant, rollout_id, attempt_id, revision, task_id, group_id, group_size, mode, status, closed_by, complete } = row
+  const rollout: Rollout = {
+    tenant,
+    rollout_id,
+    attempt_id,
+    revision,
+    task_id,
+    group_id,
+    group_size,
+    mode,
+    status,
+    closed_by,
+    complete,
+    air_mode: row.air_mode,
+    air_weight: outline.air_weight,
+    covered_until: row.covered_until,
+    spans: row.spans,
+    ...NOTHING_ELSE,
+    tree,
+    calls,
+    tools,
+    rewards,
+    transitions,
+    outcome: found.rewards.outcome,
+    credit: null,
+  }
   const assigned = assignCredit(rollout, { ...spec, method })
   return {
     row: { ...row, outcome: assigned.outcome, credit: JSON.stringify(assigned.credit), outline: JSON.stringify(outline) },
