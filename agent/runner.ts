@@ -100,8 +100,10 @@ export async function runRollouts(options: RunnerOptions, { workers, store, deli
   }
 
   async function evaluate(step: number): Promise<void> {
-    version = await store.live()
-    if (version === null || eval_tasks.length === 0) return
+    if (eval_tasks.length === 0) return
+    // A trainer that has only just started publishes its base in a moment; without one there may never be a version.
+    while ((version = await store.live()) === null && ahead !== null && going()) await sleep(LOOK_MS)
+    if (version === null) return
     const progress = begin({ mode: 'val', step, rollouts: eval_tasks.length })
     for (const visit of evaluationVisits(options, eval_tasks, version)) start(visit, progress)
   }

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -140,6 +141,27 @@ test('the live version is evaluated greedily and stays pinned; such rollouts are
   expect(order).toMatchObject({ model: `${name}@3`, sampling_parameters: { temperature: 0 }, group_id: `${name}/val@3/0` })
   expect(order!.base_url).toContain('/mode/val/v1')
   expect((await rows(2)).map(({ mode }) => mode).sort()).toEqual(['train', 'val'])
+})
+
+test('beside a trainer, the first evaluation waits for the version that it begins with', async () => {
+  const { run, orders, path, name } = setUp([{ reward: 1 }])
+  writeFileSync(path('eval'), JSON.stringify({ task_id: 'e', reward: 0.25 }))
+  const running = run([
+    ...['--policy', name, '--ahead', '1', '--eval-tasks', path('eval'), '--steps', '1'],
+    ...['--group-size', '1', '--tasks-per-step', '1', '--workers', '1'],
+  ])
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  await sleep(300)
+  expect(orders()).toEqual([])
+  const policies = policiesOf(storage.client)
+  await policies.publish({ policy: name, version: 0, base: '', path: '/x', parent: null, status: 'live', trained_on: {}, metrics: {} })
+  await storage.close()
+  await running
+  expect(
+    orders()
+      .map(({ mode, model }) => `${mode} ${model}`)
+      .sort(),
+  ).toEqual([`train ${name}`, `val ${name}@0`])
 })
 
 test('with --ahead 0 the next groups wait for an update that uses the last ones, or passes them over', async () => {

@@ -98,6 +98,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     while (running) {
       await Promise.race([done, sleep(LOOK_MS)])
       told(await points('train'), await points('val'))
+      clock()
     }
     await done
     const [spent] = await rowsOf<{ tokens: number }>(data, 'SELECT sum(tokens) AS tokens FROM training_steps FINAL')
