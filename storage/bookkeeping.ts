@@ -70,15 +70,13 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
   }
 
   const storedRewards: Bookkeeping['storedRewards'] = async (rewardIds, abort) => {
-    const rows = await inChunks(rewardIds, (some) =>
-      select<{ reward_id: string; given_at: number }>(
-        `SELECT DISTINCT reward_id, toUnixTimestamp64Milli(given_at) AS given_at FROM rewards WHERE tenant = '' AND reward_id IN {ids:Array(String)}
-         SETTINGS output_format_json_quote_64bit_integers = 0`,
-        { ids: some },
-        abort,
-      ),
-    )
-    return rows.map(versionOf)
+    if (rewardIds.length === 0) return []
+    const query = `
+      SELECT DISTINCT reward_id, toUnixTimestamp64Milli(given_at) AS given_at FROM rewards
+      WHERE tenant = '' AND reward_id IN ${textList(rewardIds)}`
+    const clickhouse_settings = { ...LONG_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
+    const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings, ...(abort ? { abort_signal: abort } : {}) })
+    return (await answer.json<{ reward_id: string; given_at: number }>()).map(versionOf)
   }
 
   // A span belongs where its hint says, else where its trace's member row says, else to a rollout of
