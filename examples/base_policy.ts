@@ -31,7 +31,10 @@ const LEAST_RATE = 0.05
 const TOLD_EVERY = 100
 
 /** Writes a Hugging Face folder. The same `making` gives the same policy. */
-export async function makeBase(folder: string, { language, demonstration, steps, seed, hidden, intermediate, layers, context, ...model }: Making): Promise<void> {
+export async function makeBase(
+  folder: string,
+  { language, demonstration, steps, seed, hidden, intermediate, layers, context, ...model }: Making,
+): Promise<void> {
   initCheckpoint(
     folder,
     {
