@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
+import { rowsOf } from '../clickhouse.ts'
 import { seeded } from '../random.ts'
 import { barOf, sparkline, successOf, type VersionProgress } from './chart.ts'
 import { problem } from './problems.ts'
@@ -110,26 +111,8 @@ async function show(done: Promise<void>): Promise<void> {
   }
 }
 
-async function progress(): Promise<VersionProgress[]> {
-  const answer = await ask(`${PROGRESS} FORMAT JSONEachRow`)
-  return answer.split('\n').flatMap((line) => (line ? [JSON.parse(line) as VersionProgress] : []))
-}
-
-/** Asks the embedded ClickHouse as any client does: its address and password are in its folder. '' while it is away. */
-async function ask(query: string): Promise<string> {
-  try {
-    const { port, password } = server()
-    const headers = { 'x-clickhouse-user': 'default', 'x-clickhouse-key': password }
-    const answer = await fetch(`http://127.0.0.1:${port}/?output_format_json_quote_64bit_integers=0`, {
-      method: 'POST',
-      headers,
-      body: query,
-    })
-    return answer.ok ? await answer.text() : ''
-  } catch {
-    return ''
-  }
-}
+/** None while ClickHouse is away or being started again. */
+const progress = (): Promise<VersionProgress[]> => rowsOf<VersionProgress>(data, PROGRESS).catch(() => [])
 
 function server(): { port: number; password: string; pid: number } {
   return JSON.parse(readFileSync(join(data, 'server.json'), 'utf8')) as ReturnType<typeof server>
