@@ -112,7 +112,9 @@ async function show(done: Promise<void>): Promise<void> {
 }
 
 /** None while ClickHouse is away or being started again. */
-const progress = (): Promise<VersionProgress[]> => rowsOf<VersionProgress>(data, PROGRESS).catch(() => [])
+function progress(): Promise<VersionProgress[]> {
+  return rowsOf<VersionProgress>(data, PROGRESS).catch(() => [])
+}
 
 function server(): { port: number; password: string; pid: number } {
   return JSON.parse(readFileSync(join(data, 'server.json'), 'utf8')) as ReturnType<typeof server>
