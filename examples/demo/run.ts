@@ -16,7 +16,7 @@ import { problem } from './problems.ts'
 import { freePorts, keepRunning, reachable, type Process } from './processes.ts'
 
 const RISE = 0.3
-const STEPS = 24
+const STEPS = Number(process.env.DEMO_STEPS ?? 24)
 const TASKS = 400
 /** The base is compared with the last versions together. */
 const LAST = 3
