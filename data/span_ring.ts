@@ -104,6 +104,7 @@ export function spanRing(size: number): SpanRing {
 
   function read(chain: Chain): HeldItem[] | null {
     if (!lives(chain)) return null
+    if (chain.last === NONE) return []
     const items: HeldItem[] = []
     for (let position = chain.last, back = 1; back > 0; position -= back) {
       const at = position % capacity
