@@ -1,4 +1,4 @@
-// npm run demo, cut off after two steps: whether the policy learns is what the demo itself finds out, and test/training.test.ts tests.
+// npm run demo, cut off after four steps, of which the last wait for an update and so for what version 0 did to be stored: whether the policy learns is what the demo itself finds out, and test/training.test.ts tests.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -16,7 +16,7 @@ afterAll(async () => {
 })
 
 test('the demo goes through the whole loop, draws each version and ends with the SQL that proves it', { timeout: 120_000 }, () => {
-  const env = { ...process.env, DEMO_STEPS: '2', TMPDIR: folder }
+  const env = { ...process.env, DEMO_STEPS: '4', TMPDIR: folder }
   const { stdout, stderr } = spawnSync(process.execPath, ['dist/examples/demo/run.js'], { encoding: 'utf8', env })
   expect(stderr).toBe('')
   expect(stdout).toMatch(/version +0 ▕.*▏ 0\.\d\d {2}\d+ rollouts\n/)
