@@ -2,7 +2,7 @@ import protobuf from 'protobufjs'
 import { expect, test } from 'vitest'
 
 import { proto } from '../test/otlp/bodies.ts'
-import { encode, decode, fromJson, parseJson } from './otlp_json.ts'
+import { encode, decode, fromJson, parseJson, toJson } from './otlp_json.ts'
 import * as messages from './otlp_messages.ts'
 import { readItem, scan } from './scan.ts'
 
@@ -79,6 +79,18 @@ test('what is not JSON is refused as malformed', () => {
 test('a resource keeps what its envelope says beside attributes', () => {
   const resource = { droppedAttributesCount: 2, entityRefs: [{ type: 'service', idKeys: ['service.name', 'service.version'] }] }
   expect(decode(messages.Resource, encode(messages.Resource, resource))).toEqual(resource)
+})
+
+test('a scope that two resources share stands under each of them', () => {
+  const scopeSpans = (name: string) => [{ scope: { name: 'library' }, spans: [{ ...IDS, traceId: IDS.traceId.toLowerCase(), name }] }]
+  const service = (name: string) => ({ attributes: [{ key: 'service.name', value: { stringValue: name } }] })
+  const document = {
+    resourceSpans: [
+      { resource: service('a'), scopeSpans: scopeSpans('one') },
+      { resource: service('b'), scopeSpans: scopeSpans('two') },
+    ],
+  }
+  expect(toJson(scan('traces', fromJson('traces', document)).batch)).toEqual(document)
 })
 
 /** The messages of google.rpc are not in proto/. */

@@ -54,8 +54,11 @@ export function toJson(batch: SpanBatch): Json {
   for (let i = 0; i < batch.count; i++) {
     const ofResource = resource(batch, i)
     const ofScope = scope(batch, i)
-    if (ofResource !== lastResource)
+    if (ofResource !== lastResource) {
       resources.push({ resource: decode(Resource, ofResource.bytes), ...schema(ofResource), [scopeItems]: [] })
+      // The next resource may have the same scope.
+      lastScope = undefined
+    }
     const scopes = resources.at(-1)![scopeItems] as Record<string, any>[]
     if (ofScope !== lastScope) scopes.push({ scope: decode(InstrumentationScope, ofScope.bytes), ...schema(ofScope), [items]: [] })
     scopes.at(-1)![items].push(decode(item, payload(batch, i)))
