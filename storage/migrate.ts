@@ -2,7 +2,8 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import { migrations, migrationsTable, spansTtl, type SchemaOptions } from './schema.ts'
+import { spansTtl } from './schema/spans.ts'
+import { migrations, migrationsTable, type SchemaOptions } from './schema.ts'
 
 /** What `leyden schema print` shows: every statement, in order. */
 export const schemaSql = (options: SchemaOptions): string =>
@@ -45,7 +46,7 @@ export async function checkSchema(client: ClickHouseClient, options: SchemaOptio
   return problems
 }
 
-/** Names of the columns that a CREATE TABLE of schema.ts lists: one a line. */
+/** Names of the columns that a CREATE TABLE of schema/ lists: one a line. */
 const columnsOf = (statement: string): string[] =>
   statement.startsWith('\nCREATE TABLE')
     ? [...statement.split('\n) ENGINE')[0]!.matchAll(/^ {2}([a-z_]+) /gm)].map(([, name]) => name!)

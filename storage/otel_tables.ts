@@ -1,7 +1,7 @@
 // The tables of the OpenTelemetry Collector's ClickHouse exporter, column for column (its version
 // 0.161, with Map columns and bloom filters), so that dashboards made for it work on what Leyden writes.
 
-import { DEDUPLICATION_WINDOW } from './schema.ts'
+import { DEDUPLICATION_WINDOW } from './schema/settings.ts'
 
 export interface OtelTables {
   readonly traces_table_name: string
