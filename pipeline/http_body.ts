@@ -54,7 +54,13 @@ function collect(request: IncomingMessage, maxBytes: number, lease: Lease): Prom
   })
 }
 
-async function unzip(sent: Buffer, maxBytes: number, lease: Lease, size = Math.min(unpackedSize(sent), maxBytes)): Promise<Buffer> {
+async function unzip(sent: Buffer, maxBytes: number, lease: Lease): Promise<Buffer> {
+  const size = announcedSize(sent)
+  if (size > sent.length * LARGEST_RATIO) throw new BodyError(400, 'gzip: it is not whole')
+  return unzipWithin(sent, maxBytes, lease, Math.min(size, maxBytes))
+}
+
+async function unzipWithin(sent: Buffer, maxBytes: number, lease: Lease, size: number): Promise<Buffer> {
   lease.add(size)
   try {
     // One chunk with a byte to spare, so that the result is not copied.
@@ -65,12 +71,15 @@ async function unzip(sent: Buffer, maxBytes: number, lease: Lease, size = Math.m
   }
   // Several members, or a lie: it gets as much as is allowed at all.
   lease.add(-size)
-  return unzip(sent, maxBytes, lease, maxBytes)
+  return unzipWithin(sent, maxBytes, lease, maxBytes)
 }
 
 const unpack = promisify<Buffer, ZlibOptions, Buffer>(gunzip)
 
+/** Deflate makes 258 bytes of two bits at best: what is said to be more has lost its end, or lies, and takes no room from others. */
+const LARGEST_RATIO = 1_032
+
 /** The last four bytes of gzip: the size of its last member, which is all there is, nearly always. */
-const unpackedSize = (sent: Buffer): number => (sent.length < 18 ? 0 : sent.readUInt32LE(sent.length - 4))
+const announcedSize = (sent: Buffer): number => (sent.length < 18 ? 0 : sent.readUInt32LE(sent.length - 4))
 
 const tooLarge = (maxBytes: number) => new BodyError(413, `the request body is larger than ${maxBytes} bytes`)

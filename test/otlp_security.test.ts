@@ -285,6 +285,17 @@ describe('one client cannot keep the others out:', () => {
     expect(context.counts.receiver_limit_hits).toBe(1)
   })
 
+  test('a small body that says it unpacks to a large one takes no room for it', async () => {
+    const { port, context } = await start('http', { max_request_body_size: 2 ** 20 }, { admission: { request_limit_mib: 1 } })
+    const lie = gzipSync(request('short'))
+    lie.writeUInt32LE(2 ** 20, lie.length - 4)
+    const headers = { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' }
+    const send = () => fetch(`http://127.0.0.1:${port}/v1/traces`, { method: 'POST', headers, body: new Uint8Array(lie) })
+    const answers = await Promise.all([send(), send(), send(), send()])
+    expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400])
+    expect(context.counts.receiver_limit_hits).toBeUndefined()
+  })
+
   test('what a small body unpacks to counts as well', async () => {
     let release = () => {}
     const stored = new Promise<void>((resolve) => (release = resolve))
