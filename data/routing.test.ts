@@ -45,6 +45,6 @@ test('task, group, size and mode come from the first item that says them', () =>
   expect(factsOf(items)).toEqual({ task_id: 't1', group_id: 'g', group_size: 4, mode: 'val' })
 })
 
-test.each(['0', '-3', 'four', '1.5'])('a group size of %s says nothing', (size) => {
+test.each(['0', '-3', 'four', '1.5', '5000000000'])('a group size of %s says nothing', (size) => {
   expect(factsOf([readItem(batchOf({ 'leyden.group.size': size }), 0)]).group_size).toBe(0)
 })

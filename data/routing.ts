@@ -79,6 +79,9 @@ export interface Facts {
   readonly mode: 'train' | 'val'
 }
 
+/** A UInt32, as it is stored. */
+const LARGEST_GROUP = 2 ** 32 - 1
+
 export function factsOf(items: readonly Item[]): Facts {
   const first = (key: string) => {
     for (const item of items) {
@@ -91,7 +94,7 @@ export function factsOf(items: readonly Item[]): Facts {
   return {
     task_id: first('leyden.task.id'),
     group_id: first('leyden.group.id'),
-    group_size: Number.isSafeInteger(size) && size > 0 ? size : 0,
+    group_size: Number.isInteger(size) && size > 0 && size <= LARGEST_GROUP ? size : 0,
     mode: first('leyden.mode') === 'val' ? 'val' : 'train',
   }
 }
