@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
-import type { Item, Signal } from '../pipeline/component.ts'
+import { Permanent, type Item, type Signal } from '../pipeline/component.ts'
 import { conforms, configure, logBatch, problems, rollout, spanBatch, testContext } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf, traces } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
@@ -47,6 +47,11 @@ test('a write of rollouts that takes too long ends, says nothing against ClickHo
   await exported({}, 'rollouts', [one])
   await storage.commit([one])
   expect(await storage.rows("SELECT count() AS n FROM transitions WHERE rollout_id = 'slow'")).toEqual([{ n: 2 }])
+})
+
+test('a rollout that no row can hold is refused for good, so that it does not stand in the way of others', async () => {
+  const impossible = rollout({ rollout_id: 'impossible', revision: -1 })
+  await expect(exported({}, 'rollouts', [impossible])).rejects.toThrow(Permanent)
 })
 
 test('spans arrive in otel_traces, column for column', async () => {

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 
 import type { Rollout } from '../data/rollout.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { exporter } from '../pipeline/component.ts'
+import { exporter, Permanent, permanently } from '../pipeline/component.ts'
 import { duration, flag, secret, text } from '../pipeline/schema.ts'
 import { checkSending, sending } from '../pipeline/sending.ts'
 import { connect, urlProblem, type Connection } from '../storage/connection.ts'
@@ -14,6 +14,7 @@ import { openStorage, type OpenStorage } from '../storage/open.ts'
 import { OTEL_LOGS_COLUMNS, OTEL_TRACES_COLUMNS, putOtelLogs, putOtelSpans } from '../storage/otel_rows.ts'
 import { logsTables, quoted, tracesTables } from '../storage/otel_tables.ts'
 import { openRows, written } from '../storage/row_binary.ts'
+import { Unassemblable } from '../storage/revisions.ts'
 import type { Storage } from '../storage/storage.ts'
 
 export default exporter({
@@ -69,17 +70,22 @@ export default exporter({
     }
 
     async function writeRollouts(rollouts: readonly Rollout[], abort: AbortSignal): Promise<void> {
-      if (url === null) return shared().writeRevision(rollouts, abort)
-      // Nobody else commits there: the rollouts connector commits to its own storage.
-      const storage = await ownStorage.get()
-      await storage.writeRevision(rollouts, abort)
-      await storage.commit(rollouts)
+      const storage = url === null ? shared() : await ownStorage.get()
+      try {
+        await storage.writeRevision(rollouts, abort)
+        // Elsewhere nobody else commits: the rollouts connector commits to its own storage.
+        if (url !== null) await storage.commit(rollouts)
+      } catch (error) {
+        throw error instanceof Unassemblable ? new Permanent(error.message, { cause: error }) : error
+      }
     }
 
     async function writeOtel(batches: readonly SpanBatch[], signal: 'traces' | 'logs', abort: AbortSignal): Promise<void> {
       await tables[signal].get()
       const rows = openRows()
-      for (const batch of batches) (signal === 'traces' ? putOtelSpans : putOtelLogs)(rows, batch)
+      permanently(() => {
+        for (const batch of batches) (signal === 'traces' ? putOtelSpans : putOtelLogs)(rows, batch)
+      })
       if (rows.count === 0) return
       const [table, columns] =
         signal === 'traces' ? [options.traces_table_name, OTEL_TRACES_COLUMNS] : [options.logs_table_name, OTEL_LOGS_COLUMNS]

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
-import type { Item, Signal } from '../pipeline/component.ts'
+import { Permanent, type Item, type Signal } from '../pipeline/component.ts'
 import { conforms, configure, logBatch, rollout, spanBatch } from '../test/conformance.ts'
 import { traces } from '../test/spans.ts'
 import file from './file.ts'
@@ -56,6 +56,19 @@ test('lines are added to what the file holds, and never mixed', async () => {
   const many = Array.from({ length: 20 }, (_, i): [Signal, readonly Item[]] => ['rollouts', [rollout({ rollout_id: `r${i}`, calls: 20 })]])
   const lines = await written(path, ...many)
   expect(lines.map((line) => line.rollout_id)).toEqual([undefined, ...many.map((_, i) => `r${i}`)])
+})
+
+test('what cannot be written as a line is refused for good, and costs nobody else', async () => {
+  const path = await freshPath()
+  const exporter = configure(file, { path })
+  await exporter.start?.()
+  const circle: { itself?: unknown } = {}
+  circle.itself = circle
+  const odd = rollout({ rollout_id: 'odd', problems: [circle as never] })
+  await expect(exporter.export([odd], 'rollouts', new AbortController().signal)).rejects.toThrow(Permanent)
+  await exporter.export([rollout({ rollout_id: 'even' })], 'rollouts', new AbortController().signal)
+  await exporter.shutdown?.()
+  expect(JSON.parse(await readFile(path, 'utf8')).rollout_id).toBe('even')
 })
 
 test('a full disk is an error that may pass', async () => {

@@ -5,7 +5,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 
 import { toJson } from '../data/otlp_json.ts'
 import { rolloutJson } from '../data/rollout_json.ts'
-import { exporter, type Signal } from '../pipeline/component.ts'
+import { exporter, permanently, type Signal } from '../pipeline/component.ts'
 import { text } from '../pipeline/schema.ts'
 
 export default exporter({
@@ -39,7 +39,7 @@ export default exporter({
         }
       },
       async export(items, signal) {
-        const lines = Buffer.from(items.map((item) => `${lineOf(item, signal)}\n`).join(''))
+        const lines = permanently(() => Buffer.from(items.map((item) => `${lineOf(item, signal)}\n`).join('')))
         // One after the other: a line must not be written into another.
         const written = last.then(() => append(file!, lines))
         last = written.catch(() => {})

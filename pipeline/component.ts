@@ -149,6 +149,15 @@ export class Permanent extends Error {
   override name = 'Permanent'
 }
 
+/** What is made of items alone, as rows and lines are: an error in it would come again with the same items. */
+export function permanently<T>(make: () => T): T {
+  try {
+    return make()
+  } catch (error) {
+    throw new Permanent((error as Error).message, { cause: error })
+  }
+}
+
 /** Not now: memory is short, a queue is full, the store is away. Receivers answer UNAVAILABLE or 503 with the delay. */
 export class Refused extends Error {
   override name = 'Refused'

@@ -32,6 +32,7 @@ import {
   REWARD_TARGET_COLUMNS,
   ROLLOUT_COLUMNS,
 } from './rollout_rows.ts'
+import { Unassemblable } from './revisions.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_rows.ts'
 import type { Member, Storage } from './storage.ts'
@@ -171,7 +172,11 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     const rows = openRows()
     let first = 0
     for (const [i, rollout] of rollouts.entries()) {
-      put(rows, rollout)
+      try {
+        put(rows, rollout)
+      } catch (error) {
+        throw new Unassemblable(`cannot be written to ${table}: ${(error as Error).message}`, { cause: error })
+      }
       if (rows.length < BLOCK_BYTES && i < rollouts.length - 1) continue
       if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts.slice(first, i + 1)), abort)
       rows.length = rows.count = 0

@@ -15,7 +15,7 @@ export interface Due {
   readonly closed_by: ClosedBy
 }
 
-/** A rollout that cannot be assembled however often it is tried: a defect of ours, which must not hold up the others. */
+/** A rollout that cannot be assembled, or written as rows, however often it is tried: a defect of ours, which must not hold up the others. */
 export class Unassemblable extends Error {
   override name = 'Unassemblable'
 }
