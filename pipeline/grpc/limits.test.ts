@@ -45,22 +45,6 @@ test('more streams at once than allowed are refused, so that the client may try 
   expect(limited).toEqual({ concurrent_streams: 1 })
 })
 
-test('more connections than allowed are closed, and whoever comes when one has gone is served', async () => {
-  const { port, stats, limited } = await serve({ maxConnections: 2 })
-  const clients = [await rawClient(port), await rawClient(port)]
-  await expect.poll(stats).toMatchObject({ connections: 2 })
-  await once(
-    connect(port, '127.0.0.1').on('error', () => {}),
-    'close',
-  )
-  expect(limited).toEqual({ connections: 1 })
-  clients[0]!.send(request(1), data(1, HELLO_MESSAGE))
-  expect(await status(clients[0]!, 1)).toBe(STATUS.ok)
-  clients[1]!.socket.destroy()
-  await expect.poll(stats).toMatchObject({ connections: 1 })
-  await expectServed(port)
-})
-
 test('a cancelled call counts until its method has settled', async () => {
   const { open, method } = gate()
   const { port, stats } = await serve({ maxConcurrentStreams: 1, method })

@@ -9,10 +9,10 @@ import { gzipSync } from 'node:zlib'
 import * as grpc from '@grpc/grpc-js'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-grpc'
 import { tracing } from '@opentelemetry/sdk-node'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 
 import { ECHO, serve as serveOn } from '../../test/grpc.ts'
-import { data, prefixed, rawClient, request } from '../../test/raw_h2.ts'
+import { data, prefixed, rawClient, request, type RawClient } from '../../test/raw_h2.ts'
 import type { GrpcCall } from './grpc.ts'
 import { createGrpcJsServer } from './grpc_js.ts'
 import { createGrpcServer } from './server.ts'
@@ -234,6 +234,22 @@ describe.each([
     await expect.poll(() => seen!.cancelled).toBe(true)
     await expect.poll(() => stats().calls).toBe(0)
     await call(client(port), Buffer.from('x'))
+  })
+
+  test('more connections than allowed are closed and counted, and whoever comes when one has gone is served', async () => {
+    const { port, limited } = await serve({ maxConnections: 2 })
+    const served = async (id: number, { send, answer }: RawClient) => {
+      send(request(id), data(id, prefixed('x')))
+      expect((await answer(id)).fields['grpc-status']).toBe('0')
+    }
+    const [stays, goes] = [await rawClient(port), await rawClient(port)]
+    for (const one of [stays, goes]) await served(1, one)
+    const tooMany = await rawClient(port)
+    await tooMany.ended
+    expect(limited).toEqual({ connections: 1 })
+    await served(3, stays)
+    goes.socket.destroy()
+    await vi.waitFor(async () => served(1, await rawClient(port)))
   })
 
   test('closing answers the calls in flight, and takes no more', async () => {

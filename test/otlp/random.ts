@@ -7,7 +7,7 @@ import { ROUTING_KEYS } from '../../data/scan.ts'
 type Random = (n: number) => number
 
 export function randomRequest(random: Random, signal: 'traces' | 'logs'): Buffer {
-  return message(random, signal === 'traces' ? ExportTraceServiceRequest : ExportLogsServiceRequest, 0)
+  return randomMessage(random, signal === 'traces' ? ExportTraceServiceRequest : ExportLogsServiceRequest)
 }
 
 /** With a few bytes changed, dropped or put in, or cut off. */
@@ -24,7 +24,8 @@ export function damaged(random: Random, bytes: Buffer): Buffer {
   return damaged
 }
 
-function message(random: Random, { fields, oneof }: Message, depth: number): Buffer {
+/** Any message of otlp_messages.ts. */
+export function randomMessage(random: Random, { fields, oneof }: Message, depth = 0): Buffer {
   const parts: Buffer[] = []
   if (oneof) {
     // Lists only near the top, so that values end; sometimes two members, of which the last counts.
@@ -41,7 +42,7 @@ function message(random: Random, { fields, oneof }: Message, depth: number): Buf
 }
 
 function field(random: Random, { number, type }: Message['fields'][number], depth: number): Buffer {
-  if (typeof type !== 'string') return lengthDelimited(random, number, message(random, type, depth + 1))
+  if (typeof type !== 'string') return lengthDelimited(random, number, randomMessage(random, type, depth + 1))
   // Now and then with another wire type: the field is then unknown.
   if (random(40) === 0) return Buffer.concat([varint(random, BigInt(number * 8 + 5)), randomBytes(random, 4)])
   return scalar(random, number, type)
