@@ -11,6 +11,8 @@ const TOGETHER = 1_000
 interface Bookkeeping extends Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'> {
   /** What the ledger holds of these rewards, as versionOf has it. */
   storedRewards(rewardIds: readonly string[], abort?: AbortSignal): Promise<string[]>
+  /** When the latest span arrived; 0 where there is none. Partitions know it, so that nothing is read. */
+  lastArrival(): Promise<number>
 }
 type RolloutId = { readonly rollout_id: string; readonly attempt_id: string }
 
@@ -115,7 +117,12 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
       ORDER BY first_received_at
       SETTINGS output_format_json_quote_64bit_integers = 0`)
 
-  return { members, tracesOf, lastRevisions, uncovered, storedRewards }
+  const lastArrival: Bookkeeping['lastArrival'] = async () => {
+    const query = 'SELECT toUnixTimestamp64Milli(max(received_at)) AS at FROM spans SETTINGS output_format_json_quote_64bit_integers = 0'
+    return (await select<{ at: number }>(query))[0]!.at
+  }
+
+  return { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival }
 }
 
 const keyParams = (rollouts: readonly RolloutId[]) => ({

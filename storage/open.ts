@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 
-import { steadyNow } from '../data/clock.ts'
+import { resumeClock, steadyNow } from '../data/clock.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { availability } from './availability.ts'
@@ -97,6 +97,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     async contact() {
       await makeDatabase()
       await applySchema(client, { ttl })
+      resumeClock(await lastArrival())
     },
   })
 
@@ -115,7 +116,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const insertSpans = (bytes: Buffer, token: string) => insert('spans', SPAN_COLUMNS, bytes, token)
   const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
-  const { members, tracesOf, lastRevisions, uncovered, storedRewards } = bookkeeping(client)
+  const { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival } = bookkeeping(client)
   const writer = { client, run, insert, nextRevisions, canUpdate: updateProbe(client) }
   const creditLease = lease({ client, run, report, name: 'credit' })
   const credit = creditJob({ ...writer, settleTimeout: settle_timeout, lease: creditLease })
