@@ -1,34 +1,60 @@
-"""Loads folders that Leyden wrote with transformers and PEFT, and compares log-probabilities. By hand, where Python is present:
+"""Loads folders that Leyden wrote with transformers and PEFT, and compares their logits with Leyden's. Started by bench/hugging_face.ts.
 
-    pip install torch transformers peft
-    python3 bench/check_hugging_face.py FOLDER ...
-
-A folder is a model or an adapter. It must load without missing or unexpected tensors; printed is the mean log-probability of a fixed sequence.
+A line of JSON in names a folder, token ids and the logits that Leyden gives after each of them; a line out says by how much those of
+transformers differ. Ends with code 1 and a sentence where a tensor is missing or left over, or where weights load as another type than they were written in.
 """
 
+import json
 import os
 import sys
+import warnings
+
+# What loading says of itself goes to stderr; that a tensor is missing is checked below, in words.
+warnings.filterwarnings("ignore")
 
 import torch
 from peft import PeftModel
+from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
-for folder in sys.argv[1:]:
-    adapter = os.path.join(folder, "adapter_config.json")
-    if os.path.exists(adapter):
-        import json
 
+def written_in(file):
+    with safe_open(file, "pt") as tensors:
+        return {tensors.get_tensor(name).dtype for name in tensors.keys()}
+
+
+def load_model(folder):
+    model, info = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", output_loading_info=True)
+    wrong = {key: sorted(names) for key, names in info.items() if names and key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+    if wrong:
+        sys.exit(f"{folder}: {wrong}")
+    file = os.path.join(folder, "model.safetensors")
+    if os.path.exists(file) and written_in(file) != {model.dtype}:
+        sys.exit(f"{folder}: weights written as {written_in(file)} load as {model.dtype}")
+    return model
+
+
+def load_adapter(folder, config):
+    base = config["base_model_name_or_path"]
+    model = PeftModel.from_pretrained(load_model(base if os.path.isabs(base) else os.path.join(folder, base)), folder)
+    with safe_open(os.path.join(folder, "adapter_model.safetensors"), "pt") as tensors:
+        written = set(tensors.keys())
+    expected = {name.replace(".default", "") for name in model.state_dict() if ".lora_" in name}
+    if written != expected:
+        sys.exit(f"{folder}: missing {sorted(expected - written)}, left over {sorted(written - expected)}")
+    return model
+
+
+for line in sys.stdin:
+    given = json.loads(line)
+    adapter = os.path.join(given["folder"], "adapter_config.json")
+    if os.path.exists(adapter):
         with open(adapter) as file:
-            base = json.load(file)["base_model_name_or_path"]
-        base = base if os.path.isabs(base) else os.path.join(folder, base)
-        model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), folder)
+            model = load_adapter(given["folder"], json.load(file))
     else:
-        model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
-        wrong = {key: names for key, names in info.items() if names and key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
-        if wrong:
-            sys.exit(f"{folder}: {wrong}")
-    vocabulary = model.config.vocab_size
-    ids = torch.tensor([[(3 + 17 * i * i) % vocabulary for i in range(24)]])
+        model = load_model(given["folder"])
+    ours = torch.tensor(given["logits"])
     with torch.no_grad():
-        logprobs = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
-    print(f"{folder}: loads; mean log-probability {logprobs.gather(1, ids[0, 1:, None]).mean():.6f}")
+        theirs = model.float().eval()(input_ids=torch.tensor([given["ids"]])).logits[0]
+    difference = (theirs - ours).abs().max() / ours.abs().max()
+    print(json.dumps({"folder": given["folder"], "difference": difference.item()}), flush=True)

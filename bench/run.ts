@@ -1,4 +1,4 @@
-// npm run bench -- <agent|air|ingest|assemble|read|grpc|endpoint|decode|soak|train>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <agent|air|ingest|assemble|read|grpc|endpoint|decode|soak|train|hugging_face>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -10,6 +10,7 @@ import { creditLate } from './credit.ts'
 import { decode } from './decode.ts'
 import { endpoint } from './endpoint.ts'
 import { grpcTransports } from './grpc.ts'
+import { huggingFace } from './hugging_face.ts'
 import { ingest } from './ingest.ts'
 import { promptsOnDisk } from './prompts.ts'
 import { readAgain } from './read.ts'
@@ -48,6 +49,8 @@ Usage:
   npm run bench -- train [--models 50k,4m,135m] [--kernels decomp,blas] [--steps 5] [--peer grpo_step.py]
       Training steps of random policies on four-turn rollouts: tokens per second, memory, tensors left behind. --peer runs a
       script that steps the same batch in PyTorch.
+  npm run bench -- hugging_face [--python python3] <folder> ...
+      Whether transformers and PEFT load these folders of policies, and by how much their logits differ from Leyden's.
 
 Compare only figures of one run on one machine.
 `
@@ -76,6 +79,7 @@ const { positionals, values } = parseArgs({
     peer: { type: 'string', default: '' },
     sizes: { type: 'string', default: '50k,300k,4M' },
     agents: { type: 'string', default: '1,8,20,32' },
+    python: { type: 'string', default: 'python3' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -102,6 +106,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   decode: () => decode({ sizes: values.sizes.split(','), agents: numbers(values.agents), seconds: Number(values.seconds) }),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
+  hugging_face: () => huggingFace(positionals.slice(1), values.python),
   train: () =>
     train({ kernels: values.kernels.split(','), models: values.models.split(','), steps: Number(values.steps), peer: values.peer }),
 }
@@ -115,5 +120,10 @@ if (!bench || values.help) {
   console.log(
     `Node ${process.version}, ${process.platform} ${process.arch}, ${cpus().length} CPUs, ${memory} GB, load ${loadavg()[0]!.toFixed(1)}\n`,
   )
-  await bench()
+  try {
+    await bench()
+  } catch (error) {
+    console.error(`Error: ${(error as Error).message}`)
+    process.exitCode = 1
+  }
 }

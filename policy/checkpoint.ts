@@ -3,7 +3,7 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, isAbsolute, join } from 'node:path'
 
-import { readJson } from './hugging_face.ts'
+import { type Json, readJson } from './hugging_face.ts'
 import { mergeAdapter, readAdapterConfig } from './lora.ts'
 import { type ModelConfig, parseModelConfig, readModelConfig, tensorShapes } from './model_config.ts'
 import { readSafetensors, type Weight, writeSafetensors } from './safetensors.ts'
@@ -63,13 +63,22 @@ function checked(weights: Map<string, Weight>, config: ModelConfig, folder: stri
 
 /** What lies beside the weights of a model and must travel with them. */
 const COMPANIONS =
-  /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|vocab|merges|added_tokens)\.(json|txt)$|^chat_template\.jinja$/
+  /^(generation_config|tokenizer|tokenizer_config|special_tokens_map|vocab|merges|added_tokens)\.(json|txt)$|^chat_template\.jinja$/
 
 /** Writes weights into `folder`, with the companions of `base`. Each file is whole or absent; the weights come last. */
 export function writeCheckpoint(folder: string, base: string, weights: ReadonlyMap<string, Weight>, dtype: 'F32' | 'BF16' = 'F32'): void {
   mkdirSync(folder, { recursive: true })
   for (const file of readdirSync(base)) if (COMPANIONS.test(file)) copyFileSync(join(base, file), join(folder, file))
+  const config = readJson(join(base, 'config.json'))!
+  writeFileSync(join(folder, 'config.json'), `${JSON.stringify(withType(config, dtype), null, 2)}\n`)
   writeSafetensors(join(folder, 'model.safetensors'), weights, dtype)
+}
+
+/** transformers loads weights as the type that config.json names, whatever they are; releases before 5 spell it `torch_dtype`. */
+function withType(config: Json, dtype: 'F32' | 'BF16'): Json {
+  const type = dtype === 'F32' ? 'float32' : 'bfloat16'
+  const named = ['dtype', 'torch_dtype'].filter((key) => key in config)
+  return { ...config, ...Object.fromEntries(named.map((key) => [key, type])) }
 }
 
 /** The keys of config.json that a new, small model needs; the others get Llama's usual values. */
