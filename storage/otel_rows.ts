@@ -133,18 +133,25 @@ interface AnyValue {
   readonly kvlistValue?: { values?: readonly KeyValue[] }
 }
 
-const textMap = (attributes: readonly KeyValue[] = []): Record<string, string> =>
-  Object.fromEntries(attributes.map(({ key = '', value }) => [key, asText(value)]))
+const textMap = (attributes: readonly KeyValue[] = []): Record<string, string> => sorted(attributes, asText)
 
-function asText(value: AnyValue = {}): string {
-  const plain = asPlain(value)
-  if (plain === null) return ''
-  return typeof plain === 'object' ? JSON.stringify(plain) : String(plain)
+/** By their keys, as the Collector has them: to ClickHouse, maps of another order are not equal. */
+function sorted<T>(attributes: readonly KeyValue[], read: (value: AnyValue) => T): Record<string, T> {
+  const entries = attributes.map(({ key = '', value = {} }): [string, T] => [key, read(value)])
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
 }
 
-function asPlain({ stringValue, boolValue, intValue, doubleValue, bytesValue, arrayValue, kvlistValue }: AnyValue): unknown {
-  if (arrayValue) return (arrayValue.values ?? []).map(asPlain)
-  if (kvlistValue) return Object.fromEntries((kvlistValue.values ?? []).map(({ key = '', value = {} }) => [key, asPlain(value)]))
-  if (intValue !== undefined) return Number.isSafeInteger(Number(intValue)) ? Number(intValue) : intValue
-  return stringValue ?? boolValue ?? doubleValue ?? bytesValue ?? null
+function asText(value: AnyValue = {}): string {
+  if (value.arrayValue || value.kvlistValue) return asJson(value)
+  return String(value.stringValue ?? value.intValue ?? value.doubleValue ?? value.boolValue ?? value.bytesValue ?? '')
+}
+
+/** Written by hand, since an integer may be too long for JSON.stringify. */
+function asJson({ stringValue, boolValue, intValue, doubleValue, bytesValue, arrayValue, kvlistValue }: AnyValue): string {
+  if (arrayValue) return `[${(arrayValue.values ?? []).map(asJson).join(',')}]`
+  if (kvlistValue) {
+    const members = Object.entries(sorted(kvlistValue.values ?? [], asJson))
+    return `{${members.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`
+  }
+  return intValue ?? JSON.stringify(stringValue ?? boolValue ?? doubleValue ?? bytesValue ?? null)
 }

@@ -1,5 +1,5 @@
-// The tables of the OpenTelemetry Collector's ClickHouse exporter, column for column (its version
-// 0.161, with Map columns and bloom filters), so that dashboards made for it work on what Leyden writes.
+// The tables of the OpenTelemetry Collector's ClickHouse exporter, column for column (its version 0.161, with Map columns and bloom
+// filters), so that it may write to them as well, and dashboards made for it work. `TimestampTime` is for those of older versions.
 
 import { DEDUPLICATION_WINDOW } from './schema/settings.ts'
 
