@@ -7,18 +7,18 @@ import { steadyNow } from '../data/clock.ts'
 import type { Reward } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { versionOf } from './bookkeeping.ts'
+import type { CreditJob } from './credit_job.ts'
 import type { Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
 import { outlinedReward, type Outline, type OutlinedReward } from './outline.ts'
-import { creditAgain, storedRollouts, type Credited } from './recredit.ts'
+import { creditAgain, type Credited } from './recredit.ts'
 import { openRows, written } from './row_binary.ts'
 import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS, type RolloutRow } from './rollout_rows.ts'
 import type { LateReward } from './storage.ts'
 
 interface Deps extends Writer {
   storedRewards(rewardIds: readonly string[]): Promise<string[]>
-  /** Has the rollouts and their groups credited. */
-  again(credited: readonly Credited[]): Promise<void>
+  readonly again: CreditJob['again']
 }
 
 /**
@@ -36,24 +36,20 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
   }
   const responses = await spansOfResponses(deps, late)
   const placed: LateReward[] = []
-  const inPlace = (row: RolloutRow): Credited[] => {
+  const inPlace = (row: RolloutRow): Credited | null => {
     const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
     const outline = JSON.parse(row.outline) as Outline
     const rewards = own.flatMap((one) => one.rewards)
     const added = placedIn(outline, rewards, responses, force)
-    if (!added) return []
+    if (!added) return null
     placed.push(...own)
     const seen = own.reduce((sum, { items }) => sum + items, 0)
     const covered_until = Math.max(row.covered_until, ...own.map(({ received_at }) => received_at))
     const covering = { ...row, spans: row.spans + (added.length > 0 ? seen : 0), covered_until }
-    return [creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] })]
+    return creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] })
   }
-  const [credited, known] = await Promise.all([
-    storedRollouts(deps, late, inPlace),
-    deps.run(() => deps.storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))),
-  ])
-  await record(deps, placed, new Set(known))
-  await deps.again(credited.flat())
+  const after = record(deps, late)
+  await Promise.all([after, deps.again(late, inPlace, { after })])
   const done = new Set(placed)
   return late.filter((one) => !done.has(one))
 }
@@ -93,8 +89,9 @@ async function spansOfResponses({ client, run }: Writer, late: readonly LateRewa
   return new Map(rows.map(({ response_id, span_id }) => [response_id, span_id]))
 }
 
-/** In the ledger, once however often they are sent: `known` are there. */
-async function record({ insert }: Deps, late: readonly LateReward[], known: ReadonlySet<string>): Promise<void> {
+/** In the ledger, once however often they are sent. */
+async function record({ insert, run, storedRewards }: Deps, late: readonly LateReward[]): Promise<void> {
+  const known = new Set(await run(() => storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))))
   const now = steadyNow()
   const rewards = late.flatMap((one) => one.rewards.map((reward) => ({ reward, rollout: { tenant: '', ...one } })))
   if (rewards.length === 0) return

@@ -6,5 +6,8 @@ const literal = (text: string): string => `'${text.replace(/[\\'\0]/g, (c) => ES
 /** For the right side of IN. */
 export const textList = (values: Iterable<string>): string => `(${[...values].map(literal).join(',') || "''"})`
 
+/** For what reads or writes little: more threads only cost more. */
+export const SMALL_STATEMENT = { max_threads: 1 } as const
+
 /** A statement may be so long then. */
 export const LONG_STATEMENT = { max_query_size: '100000000' } as const

@@ -7,9 +7,10 @@ import { methods, type MethodName } from '../credit/index.ts'
 import { giveRewards } from '../data/policy_calls.ts'
 import type { RewardOptions } from '../data/rewards.ts'
 import type { CreditSpec, Rollout, Transition } from '../data/rollout.ts'
+import { routeKey, splitKey } from '../data/routing.ts'
 import type { CreditJob } from './credit_job.ts'
 import type { Writer } from './credit_rows.ts'
-import { LONG_STATEMENT, textList } from './literals.ts'
+import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import { restore, type Outline } from './outline.ts'
 import type { RolloutKey } from './reward_targets.ts'
 import { STORED_ROLLOUT, type RolloutRow } from './rollout_rows.ts'
@@ -40,8 +41,10 @@ export type CreditedStep = Pick<
   'step' | 'agent' | 'reward_outcome' | 'reward_intermediate' | 'reward_parts' | 'return' | 'advantage' | 'credit_method'
 >
 
-/** Their outlines are held in memory. */
+/** What becomes of them is held in memory. */
 const TOGETHER = 2_000
+/** So many outlines are read at a time. */
+const READ_TOGETHER = 2_500
 
 type Deps = Writer & { readonly credit: CreditJob }
 
@@ -55,36 +58,51 @@ export async function recredit({ credit, ...writer }: Deps, request: Recredit): 
   )
   const groups = new Set<string>()
   let rollouts = 0
-  for (let i = 0; i < wanted.length; i += TOGETHER) {
-    const credited = await storedRollouts(writer, wanted.slice(i, i + TOGETHER), (row) => {
-      const outline = JSON.parse(row.outline) as Outline
-      return creditAgain(row, { ...outline, reward_options: request.reward_options ?? outline.reward_options }, request.credit)
-    })
-    await credit.again(credited, { settled: true })
-    for (const { row } of credited) if (row.group_id !== '') groups.add(row.group_id)
-    rollouts += credited.length
+  const become = (row: RolloutRow): Credited => {
+    if (row.group_id !== '') groups.add(row.group_id)
+    rollouts++
+    const outline = JSON.parse(row.outline) as Outline
+    return creditAgain(row, { ...outline, reward_options: request.reward_options ?? outline.reward_options }, request.credit)
   }
+  for (let i = 0; i < wanted.length; i += TOGETHER) await credit.again(wanted.slice(i, i + TOGETHER), become, { settled: true })
   return { rollouts, groups: groups.size }
 }
 
-/** What becomes of those of the rollouts that were ever credited: taken one by one, since ten thousand outlines fill the memory. */
-export async function storedRollouts<T>(
-  { client, run }: Writer,
-  rollouts: readonly RolloutKey[],
-  become: (row: RolloutRow) => T,
-): Promise<T[]> {
-  const ids = textList(new Set(rollouts.map(({ rollout_id }) => rollout_id)))
-  const keys = textList(new Set(rollouts.map(({ rollout_id, attempt_id }) => `${rollout_id}\0${attempt_id}`)))
+/** What becomes of a stored rollout; null where it stays as it is. */
+export type Become = (row: RolloutRow) => Credited | null
+
+/**
+ * What becomes of those of the rollouts that were ever credited. Some are read while the ones before are credited, in the order of the
+ * table, so that none of its blocks is read twice; and taken one by one, since ten thousand outlines fill the memory.
+ */
+export async function storedRollouts(deps: Writer, rollouts: readonly RolloutKey[], become: Become): Promise<Credited[]> {
+  const keys = [...new Set(rollouts.map(({ rollout_id, attempt_id }) => routeKey(rollout_id, attempt_id)))].sort()
+  const parts = Array.from({ length: Math.ceil(keys.length / READ_TOGETHER) }, (_, i) =>
+    keys.slice(i * READ_TOGETHER, (i + 1) * READ_TOGETHER),
+  )
+  const all: Credited[] = []
+  let next = parts.length > 0 ? readRollouts(deps, parts[0]!) : undefined
+  for (let i = 1; next; i++) {
+    const answer = await next
+    next = i < parts.length ? readRollouts(deps, parts[i]!) : undefined
+    next?.catch(() => {}) // it is told when its turn comes
+    for await (const rows of answer.stream<RolloutRow>()) {
+      for (const row of rows) {
+        const credited = become(row.json())
+        if (credited) all.push(credited)
+      }
+    }
+  }
+  return all
+}
+
+function readRollouts({ client, run }: Writer, keys: readonly string[]) {
   const query = `
     SELECT ${STORED_ROLLOUT} FROM rollouts FINAL
-    WHERE tenant = '' AND rollout_id IN ${ids} AND concat(rollout_id, '\\0', attempt_id) IN ${keys} AND credit != ''`
-  const clickhouse_settings = { ...LONG_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
-  return run(async () => {
-    const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings })
-    const all: T[] = []
-    for await (const rows of answer.stream<RolloutRow>()) for (const row of rows) all.push(become(row.json()))
-    return all
-  })
+    WHERE tenant = '' AND rollout_id IN ${textList(new Set(keys.map((key) => splitKey(key).rollout_id)))}
+      AND concat(rollout_id, '\\0', attempt_id) IN ${textList(keys)} AND credit != ''`
+  const clickhouse_settings = { ...LONG_STATEMENT, ...SMALL_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
+  return run(() => client.query({ query, format: 'JSONEachRow', clickhouse_settings }))
 }
 
 /** @param credit what is to be otherwise than it was */

@@ -2,7 +2,8 @@
 
 import { deduplicated, durable } from './settings.ts'
 
-// One row commits a revision: what transition_rows holds of it becomes visible with this row.
+// One row commits a revision: what transition_rows holds of it becomes visible with this row. Small granules, since a late score reads
+// a few outlines.
 export const rollouts = `
 CREATE TABLE IF NOT EXISTS rollouts (
   tenant LowCardinality(String) DEFAULT '',
@@ -30,9 +31,9 @@ CREATE TABLE IF NOT EXISTS rollouts (
   INDEX group_ids group_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(revision)
 ORDER BY (tenant, rollout_id, attempt_id)
-SETTINGS index_granularity = 1024, ${durable}`
+SETTINGS index_granularity = 128, ${durable}`
 
-// Block number and offset columns are what a lightweight UPDATE needs.
+// Block number and offset columns are what a lightweight UPDATE needs; small granules are less for it to read.
 export const transitionRows = `
 CREATE TABLE IF NOT EXISTS transition_rows (
   tenant LowCardinality(String) DEFAULT '',
@@ -77,7 +78,7 @@ CREATE TABLE IF NOT EXISTS transition_rows (
 ) ENGINE = MergeTree
 PARTITION BY toYYYYMM(inserted_at)
 ORDER BY (tenant, rollout_id, attempt_id, revision, step)
-SETTINGS index_granularity = 1024, enable_block_number_column = 1, enable_block_offset_column = 1, ${deduplicated},
+SETTINGS index_granularity = 256, enable_block_number_column = 1, enable_block_offset_column = 1, ${deduplicated},
   ${durable}`
 
 const liveRevisions = `SELECT tenant, rollout_id, attempt_id, max(revision) AS revision FROM rollouts GROUP BY tenant, rollout_id, attempt_id`
