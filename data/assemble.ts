@@ -6,7 +6,7 @@ import { readItems } from './reading.ts'
 import { outcome } from './rewards.ts'
 import type { Call, Rollout, Status } from './rollout.ts'
 import { factsOf, splitKey } from './routing.ts'
-import type { Item, LogRecord, Span, Value } from './span.ts'
+import type { Attributes, Item, LogRecord, Span, Value } from './span.ts'
 import { RESPONSE, SESSION } from './stray_rewards.ts'
 import { sessionOf, textOf } from './values.ts'
 
@@ -71,10 +71,15 @@ function keysIn(items: readonly Item[], calls: readonly Call[], joinKeys: readon
     add(RESPONSE, response_id)
     add(SESSION, session)
   }
+  let resource: Attributes | undefined
+  let session: string | undefined
   for (const item of items) {
     // What a score names is not what the rollout says of itself.
     if (item.signal === 'log' && item.event_name === EVALUATION) continue
-    add(SESSION, sessionOf(item.attributes) ?? sessionOf(item.resource))
+    // Neighbours mostly share one.
+    if (item.resource !== resource) session = sessionOf(item.resource)
+    resource = item.resource
+    add(SESSION, sessionOf(item.attributes) ?? session)
     for (const name of joinKeys) add(name, textOf(item.attributes[name]) ?? textOf(item.resource[name]))
   }
   return [...keys.values()]

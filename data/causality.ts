@@ -23,7 +23,16 @@ export interface Causality {
   precedes(a: number, b: number): boolean
 }
 
+/** Worked out once for a tree: rewards, tools and credit all ask. */
 export function causalityOf(tree: SpanTree): Causality {
+  let causality = known.get(tree)
+  if (!causality) known.set(tree, (causality = workOut(tree)))
+  return causality
+}
+
+const known = new WeakMap<SpanTree, Causality>()
+
+function workOut(tree: SpanTree): Causality {
   const { count, parent, start } = tree
   const { first, list } = listBranches(parent)
   const forks = [count]

@@ -47,12 +47,17 @@ function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
   const messages = call.completion ? [...prompt, call.completion] : prompt
   if (messages.some(({ parts }) => parts.some(isHidden))) flags.add('redacted')
   if (messages.some(({ parts }) => parts.some(lacksId))) flags.add('callIdsMissing')
-  if (toolCallsIn(call.completion).length === 0 && REACT.test(textIn(call.completion))) flags.add('reactText')
+  if (isReact(call.completion)) flags.add('reactText')
   if (answersLackCalls(prompt)) flags.add('historyIncomplete')
   return prompt === call.prompt && flags.size === call.flags.length ? call : { ...call, prompt, flags: [...flags].sort() }
 }
 
-/** A tool call in prose, as CrewAI and other ReAct prompts have it. */
+/** A tool call in prose, as CrewAI and other ReAct prompts have it. Most texts lack its last words, which are found at once. */
+function isReact(completion: Message | undefined): boolean {
+  if (toolCallsIn(completion).length > 0) return false
+  const text = textIn(completion)
+  return text.includes('Action Input:') && REACT.test(text)
+}
 const REACT = /^\s*Action:\s*\S.*\n+\s*Action Input:/m
 
 const hasContent = ({ parts }: Message): boolean => parts.some((part) => textOfPart(part) !== '')

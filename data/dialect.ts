@@ -7,12 +7,26 @@ import type { Item } from './span.ts'
 export interface Dialect {
   /** Kebab-case, as in docs and in `leyden explain`. */
   readonly name: string
+  /** Where a span that matches shows it: of one without any of these nobody asks. Log records are always asked. */
+  readonly signs: Signs
   /** True when this span or record is written in this dialect. Attribute keys decide first, then the span's name, then its scope. */
   matches(item: Item): boolean
   /** What it is. `null`: nothing that matters here. Never throws on malformed values: it returns what it could read, with flags. */
   read(item: Item): Reading | null
   /** Scores that any span or record may carry in this dialect's way, whichever dialect says what the item is. */
   rewards?(item: Item): readonly RewardReading[]
+  /** Where a span that carries scores shows it. */
+  readonly rewardSigns?: Signs
+}
+
+/** Any one of them is a sign. */
+export interface Signs {
+  /** Keys of attributes; one that ends with a dot stands for all that begin with it. */
+  readonly keys?: readonly string[]
+  /** The span's name, its scope's, and those of its events. */
+  readonly names?: RegExp
+  readonly scopes?: RegExp
+  readonly events?: RegExp
 }
 
 export type Reading =

@@ -4,8 +4,11 @@
 import type { CallReading, Flag, Message, Tokens, Usage } from './dialect.ts'
 import { joinMessages, readMessage, readMessages, withSystem } from './messages.ts'
 import { readLogprobs, tokensOf } from './provider_body.ts'
+import { remembered } from './remembered.ts'
 import type { Attributes, Value } from './span.ts'
 import { decode, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
+
+const FINISH_REASONS = ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason']
 
 /** What the reader of a span found elsewhere; the rest is in the attributes. */
 type Said = Pick<CallReading, 'operation' | 'prompt' | 'completion' | 'tools' | 'finish' | 'tokens' | 'flags'>
@@ -23,7 +26,7 @@ export function callOf(attributes: Attributes, { operation, prompt, completion, 
     completion,
     tools,
     params: paramsOf(attributes),
-    finish: finishOf(first(attributes, ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason'])) ?? finish,
+    finish: finishOf(first(attributes, FINISH_REASONS)) ?? finish,
     usage: usageOf(attributes),
     tokens: tokenAttributes(attributes) ?? tokens,
     policy_version: numberOf(attributes['leyden.policy.version']),
@@ -107,27 +110,41 @@ export function finishOf(value: Value | undefined): string | undefined {
 }
 
 export function usageOf(attributes: Attributes): Usage | undefined {
-  const usage = {
-    input: numberOf(first(attributes, ['gen_ai.usage.input_tokens', 'gen_ai.usage.prompt_tokens'])),
-    output: numberOf(first(attributes, ['gen_ai.usage.output_tokens', 'gen_ai.usage.completion_tokens'])),
-    cache_read: numberOf(first(attributes, ['gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.cache_read_input_tokens'])),
-    reasoning: numberOf(first(attributes, ['gen_ai.usage.reasoning.output_tokens', 'llm.usage.reasoning_tokens'])),
-  }
-  return usage.input === undefined && usage.output === undefined ? undefined : usage
+  const input = numberOf(first(attributes, INPUT_TOKENS))
+  const output = numberOf(first(attributes, OUTPUT_TOKENS))
+  if (input === undefined && output === undefined) return undefined
+  return { input, output, cache_read: numberOf(first(attributes, CACHED_TOKENS)), reasoning: numberOf(first(attributes, REASONING_TOKENS)) }
 }
+
+const INPUT_TOKENS = ['gen_ai.usage.input_tokens', 'gen_ai.usage.prompt_tokens']
+const OUTPUT_TOKENS = ['gen_ai.usage.output_tokens', 'gen_ai.usage.completion_tokens']
+const CACHED_TOKENS = ['gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.cache_read_input_tokens']
+const REASONING_TOKENS = ['gen_ai.usage.reasoning.output_tokens', 'llm.usage.reasoning_tokens']
 
 /** `host:port`. Some write a whole URL as the address, and OpenLLMetry the API's base. */
 function endpointOf(attributes: Attributes): string | undefined {
-  const address = textOf(first(attributes, ['server.address', 'gen_ai.openai.api_base']))
+  const address = textOf(first(attributes, ADDRESSES))
   if (address === undefined) return undefined
-  if (URL.canParse(address) && address.includes('://')) return new URL(address).host
+  const host = address.includes('://') ? hostOf(address) : ''
+  if (host !== '') return host
   const port = numberOf(attributes['server.port'])
   return port === undefined ? address : `${address}:${port}`
 }
 
-const PARAMS = ['temperature', 'top_p', 'top_k', 'max_tokens', 'frequency_penalty', 'presence_penalty', 'seed', 'stop_sequences']
+const ADDRESSES = ['server.address', 'gen_ai.openai.api_base']
+
+/** Of a URL; '' where it is none. */
+const hostOf = remembered((address: string) => (URL.canParse(address) ? new URL(address).host : ''))
+
+const PARAMS = ['temperature', 'top_p', 'top_k', 'max_tokens', 'frequency_penalty', 'presence_penalty', 'seed', 'stop_sequences'].map(
+  (name) => [name, `gen_ai.request.${name}`] as const,
+)
 
 function paramsOf(attributes: Attributes): Record<string, Value> | undefined {
-  const given = PARAMS.map((name) => [name, attributes[`gen_ai.request.${name}`]] as const).filter(([, value]) => value !== undefined)
-  return given.length > 0 ? (Object.fromEntries(given) as Record<string, Value>) : undefined
+  let given: Record<string, Value> | undefined
+  for (const [name, key] of PARAMS) {
+    const value = attributes[key]
+    if (value !== undefined) (given ??= {})[name] = value
+  }
+  return given
 }

@@ -17,19 +17,19 @@ export interface Found {
   readonly reading: Reading
 }
 
-/** What names a span within a rollout, which may have many traces. */
-export const spanKey = (trace_id: string, span_id: string): string => `${trace_id}\0${span_id}`
-
 /** By start time. Of two records of one span the one that says more counts, and takes from the other what it lacks. */
 export function distinctSpans(items: readonly Item[]): Span[] {
-  const spans = new Map<string, Span>()
+  const spans: Span[] = []
+  const traces = new Map<string, Map<string, number>>()
   for (const item of items) {
     if (item.signal !== 'span') continue
-    const key = spanKey(item.trace_id, item.span_id)
-    const before = spans.get(key)
-    spans.set(key, before ? mergeSpans(before, item) : item)
+    let places = traces.get(item.trace_id)
+    if (!places) traces.set(item.trace_id, (places = new Map()))
+    const place = places.get(item.span_id)
+    if (place === undefined) places.set(item.span_id, spans.push(item) - 1)
+    else spans[place] = mergeSpans(spans[place]!, item)
   }
-  return [...spans.values()].sort((a, b) => compare(a.start_time || a.end_time, b.start_time || b.end_time))
+  return spans.sort((a, b) => compare(a.start_time || a.end_time, b.start_time || b.end_time))
 }
 
 function mergeSpans(a: Span, b: Span): Span {

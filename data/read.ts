@@ -2,6 +2,7 @@
 // bytes that scan() accepted. Fields may come in any order, twice, or in parts: the last one
 // counts, and messages sent in parts are merged, as the protobuf rules say.
 
+import { knownTexts } from './known_texts.ts'
 import type { Attributes, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
 import { payload, REMOTE_PARENT, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, int64, open, skip, tag, text, varint, type Cursor } from './wire.ts'
@@ -25,13 +26,16 @@ export function attributeAt(bytes: Buffer, slot: number): Value {
   return readKeyValue(c, open(c, bytes.length)).value
 }
 
+const NO_EVENTS: readonly SpanEvent[] = []
+const NO_LINKS: readonly SpanLink[] = []
+
 /** A span from its own bytes, those of its Resource and those of its InstrumentationScope. */
 export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: Envelope | Buffer): Span {
   const c = { bytes: payload, pos: 0 }
   const end = payload.length
   const attributes = emptyAttributes()
-  const events: SpanEvent[] = []
-  const links: SpanLink[] = []
+  let events: SpanEvent[] | undefined
+  let links: SpanLink[] | undefined
   let trace_id = ''
   let span_id = ''
   let parent_span_id = ''
@@ -48,14 +52,14 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
     if (field === 10) trace_id = id(c, end, 16)
     else if (field === 18) span_id = id(c, end, 8)
     else if (field === 34) parent_span_id = id(c, end, 8)
-    else if (field === 42) name = text(c, end)
+    else if (field === 42) name = shortText(c, end)
     else if (field === 48) kind = int32(c, end)
     else if (field === 57) start_time = nanoseconds(c, end)
     else if (field === 65) end_time = nanoseconds(c, end)
     else if (field === 74) addAttribute(attributes, c, open(c, end))
     else if (field === 80) dropped_attributes = int32(c, end) >>> 0
-    else if (field === 90) events.push(readEvent(c, open(c, end)))
-    else if (field === 106) links.push(readLink(c, open(c, end)))
+    else if (field === 90) (events ??= []).push(readEvent(c, open(c, end)))
+    else if (field === 106) (links ??= []).push(readLink(c, open(c, end)))
     else if (field === 133) remote_parent = (payload.readUInt32LE(fixed(c, 4, end)) & REMOTE_PARENT) === REMOTE_PARENT
     else if (field === 122) {
       const statusEnd = open(c, end)
@@ -81,8 +85,8 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
     status_message,
     attributes,
     dropped_attributes,
-    events,
-    links,
+    events: events ?? NO_EVENTS,
+    links: links ?? NO_LINKS,
     resource: resourceAttributes(resource),
     scope: toScope(scope),
   }
@@ -188,6 +192,10 @@ type Mutable = { [key: string]: Value }
 /** Without a prototype: a span may well carry an attribute named `constructor`. */
 const emptyAttributes = (): Mutable => Object.create(null) as Mutable
 
+/** Keys repeat from span to span; of values the short ones do: models, operations, roles. */
+const keyText = knownTexts(64)
+const shortText = knownTexts(24)
+
 function addAttribute(to: Mutable, c: Cursor, end: number): void {
   const { key, value } = readKeyValue(c, end)
   to[key] = value
@@ -198,7 +206,7 @@ function readKeyValue(c: Cursor, end: number): { key: string; value: Value } {
   let value: Value = null
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) key = text(c, end)
+    if (field === 10) key = keyText(c, end)
     else if (field === 18) value = readValue(c, open(c, end), value)
     else skip(c, field, end)
   }
@@ -210,7 +218,7 @@ function readValue(c: Cursor, end: number, before: Value = null): Value {
   let value = before
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) value = text(c, end)
+    if (field === 10) value = shortText(c, end)
     else if (field === 16) value = varint(c, end) !== 0
     else if (field === 24) value = int64(c, end)
     else if (field === 33) value = c.bytes.readDoubleLE(fixed(c, 8, end))
@@ -255,8 +263,8 @@ function id(c: Cursor, end: number, size: number): string {
   const start = c.pos
   c.pos = idEnd
   if (idEnd - start !== size) return ''
-  const hex = c.bytes.toString('hex', start, idEnd)
-  return /[1-9a-f]/.test(hex) ? hex : ''
+  for (let i = start; i < idEnd; i++) if (c.bytes[i] !== 0) return c.bytes.toString('hex', start, idEnd)
+  return ''
 }
 
 const nanoseconds = (c: Cursor, end: number): bigint => c.bytes.readBigUInt64LE(fixed(c, 8, end))

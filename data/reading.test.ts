@@ -82,6 +82,7 @@ describe('log records', () => {
   test('can be calls of their own, for a dialect that lives in logs', () => {
     const inLogs: Dialect = {
       name: 'in-logs',
+      signs: {},
       matches: (item) => item.signal === 'log',
       read: () => ({ kind: 'call', operation: 'chat', prompt: [], flags: [] }),
     }

@@ -5,15 +5,16 @@
 import { checkCompleteness } from './completeness.ts'
 import type { CallReading, Dialect, Flag, Reading, ToolReading } from './dialect.ts'
 import { mergeDuplicates } from './duplicates.ts'
-import { compare, distinctSpans, logRecords, placeOf, spanKey, type Found } from './items.ts'
+import { compare, distinctSpans, logRecords, placeOf, type Found } from './items.ts'
 import { lineageOf, type Lineage } from './lineage.ts'
 import { completeCall, completeTool, groupParts } from './parts.ts'
 import { readRewards } from './reward_reading.ts'
 import type { Agent, Call, Place, Problem, Reward, Tool } from './rollout.ts'
 import { hintOfItem, splitKey } from './routing.ts'
+import { askerFor } from './signs.ts'
 import type { Item } from './span.ts'
 import { mergeExecutions, reconcileTools } from './tools.ts'
-import { buildTree, type SpanTree } from './tree.ts'
+import { buildTree, nodesById, type SpanTree } from './tree.ts'
 
 export interface ReadResult {
   /** By start time. */
@@ -35,13 +36,15 @@ export interface ReadResult {
 export function readItems(items: readonly Item[], dialects: readonly Dialect[]): ReadResult {
   const spans = distinctSpans(items)
   const logs = logRecords(items)
-  const tree = buildTree(spans)
-  const nodes = new Map(spans.map((span, node) => [spanKey(span.trace_id, span.span_id), node]))
-  const nodeOf = (trace_id: string, span_id: string) => nodes.get(spanKey(trace_id, span_id)) ?? -1
+  const nodes = nodesById(spans)
+  const tree = buildTree(spans, nodes)
+  const nodeOf = (trace_id: string, span_id: string) => nodes.get(trace_id)?.get(span_id) ?? -1
   const problems: Problem[] =
     tree.cycles > 0 ? [{ reason: 'parent_cycle', span_id: '', detail: `${tree.cycles} parent links were cut` }] : []
 
-  const ofSpans = spans.map((span, node) => readItem(span, node, dialects, problems))
+  const ask = askerFor(dialects)
+  const asked = spans.map(ask)
+  const ofSpans = spans.map((span, node) => readItem(span, node, asked[node]!.readers, problems))
   const ofLogs = logs.map((record) => readItem(record, nodeOf(record.trace_id, record.span_id), dialects, problems))
   const found = [...ofSpans, ...ofLogs].filter((read) => read !== null)
   const readings = ofSpans.map((read) => read && read.reading)
@@ -54,7 +57,7 @@ export function readItems(items: readonly Item[], dialects: readonly Dialect[]):
   const { calls: distinct, duplicates } = mergeDuplicates(recorded, lineage.call)
   const calls = checkCompleteness(distinct, agentOf)
   const tools = reconcileTools(calls, mergeExecutions(ran, lineage.tool, agentOf), agentOf)
-  const rewards = readRewards({ spans, logs, calls, nodeOf, lineage, problems }, dialects)
+  const rewards = readRewards({ spans, logs, calls, nodeOf, lineage, problems }, (node) => asked[node]!.carriers, dialects)
   const outside = found.filter(({ item, node }) => item.signal === 'log' && node === -1).map(({ item }) => item)
   return {
     ...{ calls, tools, agents, rewards, tree, problems, duplicates },

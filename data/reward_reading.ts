@@ -16,18 +16,22 @@ interface Run {
   readonly problems: Problem[]
 }
 
-/** Every dialect is asked of every item: a score may stand on any span. In the order in which they were given. */
-export function readRewards(run: Run, dialects: readonly Dialect[]): Reward[] {
-  const carriers = dialects.filter(({ rewards }) => rewards)
-  const target = targetFinder(run)
+/**
+ * A score may stand on any span, whatever else it is. In the order in which they were given.
+ * @param carriersOf the dialects in which a span, by its node, may carry scores
+ * @param dialects those in which log records may
+ */
+export function readRewards(run: Run, carriersOf: (node: number) => readonly Dialect[], dialects: readonly Dialect[]): Reward[] {
   const rewards: Reward[] = []
-  const read = (item: Item, node: number) => {
-    for (const reward of rewardsOf(item, node, carriers, run)) rewards.push({ ...reward, target_node: target(reward.target) })
-  }
-  run.spans.forEach(read)
-  for (const record of run.logs) read(record, run.nodeOf(record.trace_id, record.span_id))
-  return sentOnce(rewards.sort((a, b) => compare(a.end_time, b.end_time)))
+  run.spans.forEach((span, node) => rewards.push(...rewardsOf(span, node, carriersOf(node), run)))
+  for (const record of run.logs) rewards.push(...rewardsOf(record, run.nodeOf(record.trace_id, record.span_id), dialects, run))
+  if (rewards.length === 0) return rewards
+  const target = targetFinder(run)
+  const found = rewards.map((reward) => ({ ...reward, target_node: target(reward.target) }))
+  return sentOnce(found.sort((a, b) => compare(a.end_time, b.end_time)))
 }
+
+const NONE: readonly Reward[] = []
 
 /** Rewards of one item; what they are about is not looked for. */
 export function rewardsOf(
@@ -35,7 +39,8 @@ export function rewardsOf(
   node: number,
   dialects: readonly Dialect[],
   { lineage, problems }: { lineage: Pick<Lineage, 'judged'>; problems: Problem[] },
-): Reward[] {
+): readonly Reward[] {
+  if (dialects.length === 0) return NONE
   const rewards: Reward[] = []
   for (const dialect of dialects) {
     const readings = tryRewards(item, dialect, problems)

@@ -22,13 +22,12 @@ export interface SpanTree {
 }
 
 /** A parent is looked for in the span's own trace; where several spans carry one id, the first is the parent of all. */
-export function buildTree(spans: readonly Span[]): SpanTree {
+export function buildTree(spans: readonly Span[], nodes = nodesById(spans)): SpanTree {
   const count = spans.length
   const parent = new Int32Array(count).fill(-1)
   const start = new Float64Array(count)
   const end = new Float64Array(count)
   const first = firstStart(spans)
-  const nodes = nodesById(spans)
   let orphans = 0
   let cycles = 0
 
@@ -58,7 +57,8 @@ function firstStart(spans: readonly Span[]): bigint {
   return first
 }
 
-function nodesById(spans: readonly Span[]): Map<string, Map<string, number>> {
+/** By trace and span; the first of an id. */
+export function nodesById(spans: readonly Span[]): Map<string, Map<string, number>> {
   const traces = new Map<string, Map<string, number>>()
   for (const [i, span] of spans.entries()) {
     let nodes = traces.get(span.trace_id)

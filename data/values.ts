@@ -102,30 +102,61 @@ export function first(attributes: Attributes, keys: readonly string[]): Value | 
  * sparse and in any order: items come out sorted, without gaps.
  */
 export function unflatten(attributes: Attributes, prefix: string): Value | undefined {
-  const start = `${prefix}.`
   let root: Tree | undefined
   for (const key in attributes) {
-    if (!key.startsWith(start)) continue
+    if (!key.startsWith(prefix) || key.charCodeAt(prefix.length) !== DOT) continue
     root ??= new Map()
-    const path = key.slice(start.length).split('.', MAX_STEPS)
-    const last = path.pop()!
-    let at: Tree = root
-    for (const step of path) {
-      const next = at.get(step)
-      if (next instanceof Map) at = next
-      else at.set(step, (at = new Map()))
+    let at = root
+    let from = prefix.length + 1
+    let steps = 1
+    for (let to = key.indexOf('.', from); to >= 0 && steps < MAX_STEPS; to = key.indexOf('.', from)) {
+      at = below(at, key.slice(from, to))
+      from = to + 1
+      steps++
     }
+    const rest = key.indexOf('.', from)
+    const last = rest < 0 ? key.slice(from) : key.slice(from, rest)
     if (!(at.get(last) instanceof Map)) at.set(last, attributes[key]!)
   }
   return root && toValue(root)
 }
 
+const DOT = '.'.charCodeAt(0)
+
 type Tree = Map<string, Tree | Value>
 
+function below(tree: Tree, step: string): Tree {
+  const found = tree.get(step)
+  if (found instanceof Map) return found
+  const made: Tree = new Map()
+  tree.set(step, made)
+  return made
+}
+
 function toValue(tree: Tree): Value {
-  const entries = [...tree].map(([key, value]) => [key, value instanceof Map ? toValue(value) : value] as const)
-  if (!entries.every(([key]) => /^\d+$/.test(key))) return Object.fromEntries(entries)
-  return entries.sort(([a], [b]) => Number(a) - Number(b)).map(([, value]) => value)
+  if (isList(tree)) {
+    const indices = [...tree.keys()].sort((a, b) => Number(a) - Number(b))
+    return indices.map((index) => valueAt(tree, index))
+  }
+  const record: Record<string, Value> = {}
+  for (const key of tree.keys()) setOwn(record, key, valueAt(tree, key))
+  return record
+}
+
+function isList(tree: Tree): boolean {
+  for (const key of tree.keys()) if (!/^\d+$/.test(key)) return false
+  return true
+}
+
+function valueAt(tree: Tree, key: string): Value {
+  const value = tree.get(key)!
+  return value instanceof Map ? toValue(value) : value
+}
+
+/** A key may well be called `__proto__`: then it is to be a key like others. */
+function setOwn(record: Record<string, Value>, key: string, value: Value): void {
+  if (key === '__proto__') Object.defineProperty(record, key, { value, enumerable: true, configurable: true, writable: true })
+  else record[key] = value
 }
 
 /** Where the session or conversation is written, by whoever writes it. */

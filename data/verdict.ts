@@ -19,22 +19,25 @@ const ERROR_TEXT = /^\s*(Error\b|Traceback \(most recent|An error occurred)/
 export function verdictOf(span: Span, result: string | undefined, said?: Said): Verdict {
   const { attributes } = span
   const exception = span.events.findLast((event) => event.name === 'exception')
+  const payloads = payloadsOf(result)
+  const { status, evidence } = judge(span, exception !== undefined, result, payloads, said)
   return {
-    ...judge(span, exception !== undefined, result, said),
+    status,
+    evidence,
     error_type: textOf(attributes['error.type']) ?? textOf(exception?.attributes['exception.type']),
     http_status: numberOf(first(attributes, ['http.response.status_code', 'http.status_code'])),
     grpc_status: numberOf(attributes['rpc.grpc.status_code']),
-    exit_code: numberOf(first(attributes, ['process.exit.code', 'exit_code'])) ?? firstOf(payloadsOf(result), exitCode),
+    exit_code: numberOf(first(attributes, ['process.exit.code', 'exit_code'])) ?? firstOf(payloads, exitCode),
   }
 }
 
-function judge(span: Span, threw: boolean, result: string | undefined, said: Said | undefined): Said {
+function judge(span: Span, threw: boolean, result: string | undefined, payloads: readonly ValueRecord[], said: Said | undefined): Said {
   if (span.status === 2) return { status: 'error', evidence: 'status.code' }
   if (textOf(span.attributes['error.type'])) return { status: 'error', evidence: 'error.type' }
   if (threw) return { status: 'error', evidence: 'exception event' }
   const explicit = said ?? statusKey(span)
   if (explicit) return explicit
-  const told = result === undefined ? undefined : judgeResult(result)
+  const told = result === undefined ? undefined : judgePayloads(result, payloads)
   if (told) return told
   if (span.status === 1) return { status: 'ok', evidence: 'status OK' }
   if (result !== undefined) return { status: 'ok', evidence: 'has result' }
@@ -42,8 +45,9 @@ function judge(span: Span, threw: boolean, result: string | undefined, said: Sai
 }
 
 /** What the result itself says, by its structure or by how its text begins; undefined where it says nothing. */
-export function judgeResult(result: string): Said | undefined {
-  const payloads = payloadsOf(result)
+export const judgeResult = (result: string): Said | undefined => judgePayloads(result, payloadsOf(result))
+
+function judgePayloads(result: string, payloads: readonly ValueRecord[]): Said | undefined {
   const status = firstOf(payloads, payloadStatus)
   if (status) return { status, evidence: 'result payload' }
   const shown = payloads.length > 0 ? textOf(payloads.at(-1)!.content) : result

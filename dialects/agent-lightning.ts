@@ -11,6 +11,8 @@ const REWARD_SPANS = new Set(['agentlightning.annotation', REWARD])
 
 export default {
   name: 'agent-lightning',
+  signs: { names: /^agentlightning\./ },
+  rewardSigns: { names: /^agentlightning\./, keys: [REWARD, `${REWARD}.`] },
 
   matches: (item) => item.signal === 'span' && item.name.startsWith('agentlightning.'),
 

@@ -10,8 +10,13 @@ import { unwrapArguments, unwrapResult } from '../data/tool_values.ts'
 import { decode, first, jsonOf, recordOf, sessionOf, textOf } from '../data/values.ts'
 import { verdictOf } from '../data/verdict.ts'
 
+/** Where decorated functions leave what they returned. */
+const OUTPUTS = ['agentops.task.output', 'agentops.entity.output']
+
 export default {
   name: 'agentops',
+  signs: { keys: ['agentops.span.kind', 'gen_ai.request.type'] },
+  rewardSigns: { keys: OUTPUTS },
 
   matches: (item) =>
     item.signal === 'span' && (item.attributes['agentops.span.kind'] !== undefined || item.attributes['gen_ai.request.type'] !== undefined),
@@ -89,7 +94,7 @@ function readTool(span: Span): ToolReading {
 
 /** Undefined where the span is no reward; null where it is one without a value. */
 function rewardOf(attributes: Item['attributes']): Value | undefined {
-  const output = first(attributes, ['agentops.task.output', 'agentops.entity.output'])
+  const output = first(attributes, OUTPUTS)
   if (typeof output !== 'string' || !output.includes('"reward"')) return undefined
   const record = recordOf(decode(output).value)
   return record?.type === 'reward' ? (record.value ?? null) : undefined

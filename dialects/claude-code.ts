@@ -12,6 +12,7 @@ const PREFIX = 'claude_code.'
 
 export default {
   name: 'claude-code',
+  signs: { names: /^claude_code\./ },
 
   matches: (item) => (item.signal === 'span' ? item.name : nameOf(item)).startsWith(PREFIX),
 

@@ -7,6 +7,7 @@ import { jsonOf, numberOf, sessionOf, textOf } from '../data/values.ts'
 
 export default {
   name: 'codex',
+  signs: {},
 
   matches: (item) => item.signal === 'log' && item.event_name.startsWith('codex.'),
 

@@ -11,6 +11,7 @@ const OPERATIONS = new Set(['llm_call', 'tool_call', 'agent_call', 'schedule_too
 
 export default {
   name: 'gemini-cli',
+  signs: { keys: ['gen_ai.operation.name'], scopes: /^gemini-cli$/ },
 
   matches: (item) =>
     item.signal === 'span' && (OPERATIONS.has(String(item.attributes['gen_ai.operation.name'])) || item.scope.name === 'gemini-cli'),

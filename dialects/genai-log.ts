@@ -11,6 +11,7 @@ const DETAILS = 'gen_ai.client.inference.operation.details'
 
 export default {
   name: 'genai-log',
+  signs: {},
 
   matches: (item) =>
     item.signal === 'log' && (item.event_name === DETAILS || item.event_name === EVALUATION || isMessageEvent(item.event_name)),

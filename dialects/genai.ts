@@ -28,6 +28,11 @@ const AGENTS = new Set(['invoke_agent', 'create_agent'])
 
 export default {
   name: 'genai',
+  signs: {
+    keys: ['gen_ai.operation.name', 'gen_ai.response.id'],
+    names: /^(execute_tool |invoke_agent |running tool$|agent run$)/,
+  },
+  rewardSigns: { events: /^gen_ai\.evaluation\.result$/ },
 
   matches: (item) => item.signal === 'span' && operationOf(item) !== undefined,
 

@@ -14,6 +14,7 @@ const NAMES = /^(call_llm|invocation|execute_tool\b|invoke_agent\b|agent_run\b)/
 
 export default {
   name: 'google-adk',
+  signs: { names: NAMES },
 
   matches: (item) =>
     item.signal === 'span' && NAMES.test(item.name) && (item.scope.name === SCOPE || item.attributes['gen_ai.system'] === SCOPE),

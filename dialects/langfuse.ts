@@ -14,6 +14,7 @@ const OUTPUT = 'langfuse.observation.output'
 
 export default {
   name: 'langfuse',
+  signs: { keys: ['langfuse.observation.type'], scopes: /^langfuse-sdk$/ },
 
   matches: (item) =>
     item.signal === 'span' && (item.attributes['langfuse.observation.type'] !== undefined || item.scope.name === 'langfuse-sdk'),

@@ -12,6 +12,7 @@ import { verdictOf } from '../data/verdict.ts'
 
 export default {
   name: 'langsmith',
+  signs: { keys: ['langsmith.span.kind'], scopes: /^langsmith$/ },
 
   matches: (item) => item.signal === 'span' && (item.attributes['langsmith.span.kind'] !== undefined || item.scope.name === 'langsmith'),
 

@@ -15,6 +15,7 @@ const INFERENCE = /^a?(chat|completion|text_completion|responses|anthropic_messa
 
 export default {
   name: 'litellm',
+  signs: { names: /^(litellm_request|raw_gen_ai_request)$/, scopes: /^litellm$/ },
 
   matches: (item) => item.signal === 'span' && (item.scope.name === 'litellm' || NAMES.has(item.name)),
 

@@ -17,6 +17,7 @@ const TOOL = /Tool\.(__call__|a?call)(-|$)/
 
 export default {
   name: 'llamaindex',
+  signs: { scopes: /^llamaindex\.opentelemetry\.tracer$/ },
 
   matches: (item) => item.signal === 'span' && item.scope.name === SCOPE,
 

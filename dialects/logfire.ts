@@ -17,6 +17,8 @@ const TOOL = /^(?:running |calling |execute_)?tool:?\s+([\w.-]+)/i
 
 export default {
   name: 'logfire',
+  signs: { keys: ['logfire.span_type'], scopes: /^logfire(\.|$)/ },
+  rewardSigns: { keys: ['logfire.feedback.name'] },
 
   matches: (item) =>
     item.signal === 'span' &&

@@ -10,6 +10,7 @@ import { verdictOf } from '../data/verdict.ts'
 
 export default {
   name: 'mlflow',
+  signs: { keys: ['mlflow.spanType'] },
 
   matches: (item) => item.signal === 'span' && item.attributes['mlflow.spanType'] !== undefined,
 

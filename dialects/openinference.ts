@@ -12,8 +12,13 @@ import { verdictOf } from '../data/verdict.ts'
 
 const SCOPES = /^(openinference\.instrumentation|@arizeai\/openinference)/
 
+/** What is said of the span, its trace or its session: prefixes of indexed keys. */
+const ANNOTATIONS = ['annotations', 'evaluations'].flatMap((kind) => [kind, `trace.${kind}`, `session.${kind}`])
+
 export default {
   name: 'openinference',
+  signs: { keys: ['openinference.span.kind'], scopes: SCOPES },
+  rewardSigns: { keys: ANNOTATIONS.map((prefix) => `${prefix}.`) },
 
   matches: (item) => item.signal === 'span' && (item.attributes['openinference.span.kind'] !== undefined || SCOPES.test(item.scope.name)),
 
@@ -145,18 +150,11 @@ function readTool(span: Span): ToolReading {
 
 const ANNOTATORS: Readonly<Record<string, RewardReading['source']>> = { HUMAN: 'human', LLM: 'judge', CODE: 'environment' }
 
-/** annotations.N.annotation.* and evaluations.N.evaluation.*, about this span, its trace or its session. */
-function readAnnotations(span: Span): RewardReading[] {
-  const { attributes } = span
-  let prefixes: Set<string> | undefined
-  for (const key in attributes) {
-    const found = /^((?:trace\.|session\.)?(?:annotations|evaluations))\.\d+\./.exec(key)
-    if (found) (prefixes ??= new Set()).add(found[1]!)
-  }
-  return [...(prefixes ?? [])].flatMap((prefix) =>
-    listOf(unflatten(attributes, prefix)).map((entry) => readAnnotation(recordOf(entry) ?? {}, targetOf(span, prefix))),
+/** annotations.N.annotation.* and evaluations.N.evaluation.*. */
+const readAnnotations = (span: Span): RewardReading[] =>
+  ANNOTATIONS.flatMap((prefix) =>
+    listOf(unflatten(span.attributes, prefix)).map((entry) => readAnnotation(recordOf(entry) ?? {}, targetOf(span, prefix))),
   )
-}
 
 function readAnnotation(entry: ValueRecord, target: NonNullable<RewardReading['target']>): RewardReading {
   const annotation = recordOf(entry.annotation ?? entry.evaluation) ?? {}

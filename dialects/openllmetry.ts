@@ -14,6 +14,7 @@ const CALL_KEYS = ['llm.request.type', 'gen_ai.prompt.0.role', 'gen_ai.completio
 
 export default {
   name: 'openllmetry',
+  signs: { keys: ['traceloop.span.kind', ...CALL_KEYS] },
 
   matches: (item) =>
     item.signal === 'span' &&

@@ -10,6 +10,8 @@ const NAMES = new Set(['rl.reward', 'rl.sample'])
 
 export default {
   name: 'rl',
+  signs: { keys: [SCORE], names: /^rl\.(reward|sample)$/ },
+  rewardSigns: { keys: [SCORE] },
 
   matches: (item) => item.signal === 'span' && (item.attributes[SCORE] !== undefined || NAMES.has(item.name)),
 

@@ -10,6 +10,7 @@ import { verdictOf } from '../data/verdict.ts'
 
 export default {
   name: 'vercel',
+  signs: { keys: ['ai.operationId'] },
 
   matches: (item) => item.signal === 'span' && item.attributes['ai.operationId'] !== undefined,
 

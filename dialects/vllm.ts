@@ -8,6 +8,7 @@ import { textOf } from '../data/values.ts'
 
 export default {
   name: 'vllm',
+  signs: { keys: ['gen_ai.latency.e2e', 'gen_ai.latency.time_to_first_token'] },
 
   matches: (item) =>
     item.signal === 'span' &&

@@ -66,14 +66,14 @@ export function outline(rollout: Rollout): Outline {
       start: kept.map((node) => tree.start[node]!),
       end: kept.map((node) => end[node]!),
     },
-    calls: calls.map(({ node, span_id, agent, judged, ...times }) => ({
-      node: at(node),
-      span_id,
-      agent: agent ?? '',
-      judged,
-      step: steps.get(span_id) ?? null,
-      taken: !judged && (steps.has(span_id) || untrained.has(span_id)),
-      ...(node === -1 ? { times: timesOf(times) } : {}),
+    calls: calls.map((call) => ({
+      node: at(call.node),
+      span_id: call.span_id,
+      agent: call.agent ?? '',
+      judged: call.judged,
+      step: steps.get(call.span_id) ?? null,
+      taken: !call.judged && (steps.has(call.span_id) || untrained.has(call.span_id)),
+      ...(call.node === -1 ? { times: timesOf(call) } : {}),
     })),
     tools: tools.map((tool) => ({
       node: at(tool.node),

@@ -95,6 +95,7 @@ test('a rollout that a defect keeps from being read says so, apart from a store 
   await storage.insertSpans([spanBatch([{ id: 'odd', trace: 'odd' }])], [])
   const broken = {
     name: 'broken',
+    signs: { names: /./ },
     matches: () => {
       throw new Error('a defect')
     },

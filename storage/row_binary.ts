@@ -35,10 +35,17 @@ export function putInt32(rows: Rows, value: number): void {
   rows.length = rows.bytes.writeInt32LE(value, rows.length)
 }
 
-/** UInt64, or the ticks of a DateTime64. */
+const WORD = 2 ** 32
+
+/** UInt64, or the ticks of a DateTime64. A number is a whole one, and not negative. */
 export function putUInt64(rows: Rows, value: bigint | number): void {
+  if (typeof value === 'number') {
+    putUInt32(rows, value % WORD)
+    putUInt32(rows, Math.floor(value / WORD))
+    return
+  }
   reserve(rows, 8)
-  rows.length = rows.bytes.writeBigUInt64LE(BigInt(value), rows.length)
+  rows.length = rows.bytes.writeBigUInt64LE(value, rows.length)
 }
 
 export function putFloat64(rows: Rows, value: number): void {
@@ -130,10 +137,12 @@ export function putMap<T>(rows: Rows, entries: Readonly<Record<string, T>>, put:
 }
 
 /** Array(UInt32). What is no such number wraps around, so that no token id of a stranger stops an insert. */
-export const putUInt32Array = (rows: Rows, values: readonly number[]): void => putNumbers(rows, Uint32Array.from(values))
+export const putUInt32Array = (rows: Rows, values: readonly number[]): void =>
+  values.length === 0 ? putUInt8(rows, 0) : putNumbers(rows, Uint32Array.from(values))
 
 /** Array(Float32). */
-export const putFloat32Array = (rows: Rows, values: readonly number[]): void => putNumbers(rows, Float32Array.from(values))
+export const putFloat32Array = (rows: Rows, values: readonly number[]): void =>
+  values.length === 0 ? putUInt8(rows, 0) : putNumbers(rows, Float32Array.from(values))
 
 function putNumbers(rows: Rows, values: Uint32Array | Float32Array): void {
   putVarint(rows, values.length)

@@ -1,0 +1,33 @@
+// Short texts that come again and again, such as the keys of attributes: one string serves all of them, and making it is paid once.
+
+import { open, type Cursor } from './wire.ts'
+
+/** One place for each hash; whoever comes last has it. */
+const PLACES = 4_096
+
+/** A reader of strings as text() of wire.ts, which knows those of at most so many bytes again. */
+export function knownTexts(longest: number): (c: Cursor, end: number) => string {
+  const known = new Array<string>(PLACES).fill('')
+  return (c, end) => {
+    const textEnd = open(c, end)
+    const { bytes, pos: start } = c
+    c.pos = textEnd
+    const length = textEnd - start
+    if (length > longest) return bytes.toString('utf8', start, textEnd)
+    let hash = length
+    for (let i = start; i < textEnd; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193)
+    const place = (hash ^ (hash >>> 15)) & (PLACES - 1)
+    const text = known[place]!
+    return isAscii(text, bytes, start, length) ? text : (known[place] = bytes.toString('utf8', start, textEnd))
+  }
+}
+
+/** Whether the bytes are this text, and it is ASCII: only then are bytes and characters the same numbers. */
+function isAscii(text: string, bytes: Buffer, start: number, length: number): boolean {
+  if (text.length !== length) return false
+  for (let i = 0; i < length; i++) {
+    const byte = bytes[start + i]!
+    if (byte > 127 || byte !== text.charCodeAt(i)) return false
+  }
+  return true
+}
