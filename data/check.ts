@@ -31,21 +31,24 @@ export const RESOURCE: Shape = []
 RESOURCE[10] = KEY_VALUE
 RESOURCE[26] = [] // EntityRef
 
-/** Moves to the end of the message, or throws Malformed. False when something is nested too deeply; it is then not checked. */
-export function check(c: Cursor, end: number, shape: Shape, depth = 0): boolean {
+/**
+ * Moves to the end of the message, or throws Malformed. Returns of how many messages it consists, values apart: so many objects it takes to
+ * read it. Infinity when something is nested too deeply; it is then not checked.
+ */
+export function check(c: Cursor, end: number, shape: Shape, depth = 0): number {
   if (depth > MAX_DEPTH) {
     c.pos = end
-    return false
+    return Infinity
   }
-  let fine = true
+  let parts = shape === ANY_VALUE ? 0 : 1
   while (c.pos < end) {
     if (shape === ARRAY && integerItem(c, end)) continue
     const field = tag(c, end)
     const inner = field < 128 ? shape[field] : undefined
     if (inner === undefined) skip(c, field, end)
-    else fine = check(c, open(c, end), inner, depth + 1) && fine
+    else parts += check(c, open(c, end), inner, depth + 1)
   }
-  return fine
+  return parts
 }
 
 /** Token ids: one integer an item, a thousand items a span. Passes over such an item, or leaves any other alone. */

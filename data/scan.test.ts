@@ -10,6 +10,7 @@ import {
   itemName,
   Malformed,
   MAX_ITEMS,
+  MAX_PARTS,
   parentSpanId,
   readItem,
   ROUTING_KEYS,
@@ -161,6 +162,36 @@ test.each([
   const value = Array.from({ length: levels }).reduce<object>((inner) => ({ kvlistValue: { values: [{ key: 'k', value: inner }] } }), {})
   const { batch, rejected } = scan('traces', traces({ ...IDS, attributes: [{ key: 'deep', value }] }, IDS))
   expect([batch.count, rejected.length]).toEqual([1 + accepted, 1 - accepted])
+})
+
+const many = <T>(count: number, one: T) => Array<T>(count).fill(one)
+
+test.each([
+  ['attributes', many(MAX_PARTS + 1, { key: 'k' })],
+  ['events', many(MAX_PARTS + 1, {})],
+  ['links', many(MAX_PARTS + 1, {})],
+  ['attributes', [{ key: 'list', value: { arrayValue: { values: many(MAX_PARTS, { kvlistValue: {} }) } } }]],
+])('a span of too many %s costs itself, not its neighbour', (field, list) => {
+  const { batch, rejected } = scan('traces', traces({ ...IDS, name: 'large', [field]: list }, IDS))
+  expect(batch.count).toBe(1)
+  expect(rejected).toEqual([{ reason: `span 1 ("large"): more than ${MAX_PARTS} attributes, events, links and values within them` }])
+})
+
+test('token ids and logprobs may be as many as a request holds', () => {
+  const values = [...many(MAX_PARTS, { intValue: 7 }), ...many(MAX_PARTS, { doubleValue: -0.5 })]
+  const { batch } = scan('traces', traces({ ...IDS, attributes: [{ key: 'tokens', value: { arrayValue: { values } } }] }))
+  expect(readItem(batch, 0).attributes.tokens).toHaveLength(2 * MAX_PARTS)
+})
+
+test('a resource of too many attributes is refused, and so is a request that has them all over', () => {
+  const attributes = many(MAX_PARTS, { key: 'k' })
+  const spans = [IDS]
+  const large = { resource: { attributes: [...attributes, { key: 'k' }] }, scopeSpans: [{ spans }] }
+  expect(() => scan('traces', fromJson('traces', { resourceSpans: [large] }))).toThrow(`more than ${MAX_PARTS} attributes`)
+  const legal = { resource: { attributes: attributes.slice(1) }, scopeSpans: [{ spans }] }
+  const body = fromJson('traces', { resourceSpans: [legal] })
+  expect(scan('traces', body).batch.count).toBe(1)
+  expect(() => scan('traces', Buffer.concat(many(45, body)))).toThrow('in one request')
 })
 
 test('a request of too many items is refused', () => {

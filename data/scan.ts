@@ -36,6 +36,10 @@ export const ROUTING_KEYS = [
 
 /** Items in one request. Far above any exporter's batch; it bounds what a body of empty items costs. */
 export const MAX_ITEMS = 1 << 20
+/** Far above the limits of any SDK: what is two bytes in a request is a hundred where it is read. */
+export const MAX_PARTS = 100_000
+/** In one request. */
+const MAX_ALL_PARTS = 1 << 22
 /** So many rejected items get a reason that names them; the rest share one per cause. */
 const NAMED = 20
 
@@ -61,7 +65,8 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
     columns: scratchColumns,
     slots: scratchSlots,
     count: 0,
-    tooDeep: false,
+    parts: 0,
+    allParts: 0,
     resources: [],
     scopes: [],
     rejected: [],
@@ -88,8 +93,9 @@ interface Scan {
   columns: Int32Array
   slots: Int32Array
   count: number
-  /** The item being read holds a value nested deeper than MAX_DEPTH. */
-  tooDeep: boolean
+  /** Attributes, events, links and what is nested in them: of the item being read, and of all that was accepted. Infinity: deeper than MAX_DEPTH. */
+  parts: number
+  allParts: number
   readonly resources: Envelope[]
   readonly scopes: Envelope[]
   readonly rejected: Rejected[]
@@ -99,16 +105,16 @@ interface Scan {
 function resourceItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
-  const parts: Buffer[] = []
+  const pieces: Buffer[] = []
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) parts.push(part(c, end, RESOURCE, parts.length))
+    if (field === 10) pieces.push(piece(s, end, RESOURCE, pieces.length))
     else if (field === 18) scopeItems(s, open(c, end))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.resources.push(knownEnvelope('resource', joined(parts), schemaUrl))
+  if (s.count > before) s.resources.push(knownEnvelope('resource', joined(pieces), schemaUrl))
 }
 
 /** ScopeSpans or ScopeLogs. */
@@ -116,16 +122,16 @@ function scopeItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
   const readItem = s.signal === 'traces' ? span : logRecord
-  const parts: Buffer[] = []
+  const pieces: Buffer[] = []
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 18) readItem(s, open(c, end))
-    else if (field === 10) parts.push(part(c, end, SCOPE, parts.length))
+    else if (field === 10) pieces.push(piece(s, end, SCOPE, pieces.length))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.scopes.push(knownEnvelope('scope', joined(parts), schemaUrl))
+  if (s.count > before) s.scopes.push(knownEnvelope('scope', joined(pieces), schemaUrl))
 }
 
 function span(s: Scan, end: number): void {
@@ -210,16 +216,25 @@ function newItem(s: Scan, end: number): number {
   // Pushed only if an item of theirs is accepted: a body of empty envelopes must cost nothing.
   s.columns[at + COLUMN.resource] = s.resources.length
   s.columns[at + COLUMN.scope] = s.scopes.length
-  s.tooDeep = false
+  s.parts = 0
   return at
 }
 
 function accept(s: Scan, at: number): void {
   const start = s.columns[at + COLUMN.name]!
-  if (s.tooDeep) reject(s, at, `a value is nested deeper than ${MAX_DEPTH} messages`)
+  if (s.parts === Infinity) reject(s, at, `a value is nested deeper than ${MAX_DEPTH} messages`)
+  else if (s.parts > MAX_PARTS) reject(s, at, `more than ${MAX_PARTS} attributes, events, links and values within them`)
   // Attribute values are repaired when they are read; the name goes to a column as it is.
   else if (!isText(s.c.bytes, start, start + s.columns[at + COLUMN.name_length]!)) reject(s, at, 'the name is not UTF-8')
-  else s.count++
+  else {
+    countParts(s, s.parts)
+    s.count++
+  }
+}
+
+function countParts(s: Scan, parts: number): void {
+  s.allParts += parts
+  if (s.allParts > MAX_ALL_PARTS) throw new Malformed(`more than ${MAX_ALL_PARTS} attributes, events, links and values in one request`)
 }
 
 function reject({ rejected, signal, count, columns, c }: Scan, at: number, problem: string): void {
@@ -241,7 +256,7 @@ function unnamed(problem: string): Rejected {
 }
 
 function nested(s: Scan, end: number, shape: Shape): void {
-  if (!check(s.c, open(s.c, end), shape)) s.tooDeep = true
+  s.parts += check(s.c, open(s.c, end), shape)
 }
 
 /** One KeyValue of the item; remembered when its key is one of those looked for. A later one of the same key counts. */
@@ -251,6 +266,7 @@ function attributeField(s: Scan, end: number): void {
   const valueEnd = open(c, end)
   let key = 0
   let keyLength = 0
+  s.parts++
   while (c.pos < valueEnd) {
     const field = tag(c, valueEnd)
     if (field === 10) {
@@ -301,20 +317,24 @@ function isText(bytes: Buffer, start: number, end: number): boolean {
   return true
 }
 
-/** Nobody sends a resource in more than one part; protobuf allows any number. */
-const MAX_PARTS = 100
+/** Nobody sends a resource in more than one piece; protobuf allows any number. */
+const MAX_PIECES = 100
 
-/** The bytes of a resource or scope, or of one part of it, checked. */
-function part(c: Cursor, end: number, shape: Shape, before: number): Buffer {
-  const partEnd = open(c, end)
+/** The bytes of a resource or scope, or of one piece of it, checked. */
+function piece(s: Scan, end: number, shape: Shape, before: number): Buffer {
+  const { c } = s
+  const pieceEnd = open(c, end)
   const start = c.pos
-  if (before === MAX_PARTS) throw new Malformed(`a resource or scope in more than ${MAX_PARTS} parts at byte ${start}`)
-  if (!check(c, partEnd, shape)) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${partEnd}`)
-  return c.bytes.subarray(start, partEnd)
+  if (before === MAX_PIECES) throw new Malformed(`a resource or scope in more than ${MAX_PIECES} pieces at byte ${start}`)
+  const parts = check(c, pieceEnd, shape)
+  if (parts === Infinity) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${pieceEnd}`)
+  if (parts > MAX_PARTS) throw new Malformed(`a resource or scope of more than ${MAX_PARTS} attributes before byte ${pieceEnd}`)
+  countParts(s, parts)
+  return c.bytes.subarray(start, pieceEnd)
 }
 
-/** A message sent in parts is their concatenation: that is how protobuf merges. */
-const joined = (parts: readonly Buffer[]) => (parts.length === 1 ? parts[0]! : Buffer.concat(parts))
+/** A message sent in pieces is their concatenation: that is how protobuf merges. */
+const joined = (pieces: readonly Buffer[]) => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
 
 const tables = new WeakMap<readonly string[], KeyTable>()
 
