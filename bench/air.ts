@@ -4,8 +4,8 @@
 
 import { bonus, type AskedTool } from '../credit/bonus.ts'
 import { gae_turn } from '../credit/gae_turn.ts'
-import { scheduledLambda } from '../credit/lambda.ts'
 import { phi } from '../credit/potential.ts'
+import { annealed, scheduledLambda } from '../credit/schedule.ts'
 import { causalityOf } from '../data/causality.ts'
 import { formatTable } from './table.ts'
 
@@ -40,7 +40,8 @@ type Credit = (tries: readonly Try[], update: number) => number[][]
 const CREDITS: Readonly<Record<string, Credit>> = {
   'terminal only': (tries) => normalized(tries, ({ reward }) => reward),
   raw: (tries) => normalized(tries, ({ turns, reward }) => reward + sum(turns.map(({ tool }) => rawPay(tool?.air_class)))),
-  bonus: (tries) => normalized(tries, ({ turns, reward }) => reward + sum(bonus(asked(turns), turns.length, 0.2))),
+  bonus: (tries, update) =>
+    normalized(tries, ({ turns, reward }) => reward + sum(bonus(asked(turns), turns.length, 0.2 * annealed(update, 120)))),
   potential: (tries, update) => whitened(tries.map((one) => gaeOf(one, update))),
 }
 

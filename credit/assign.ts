@@ -7,8 +7,8 @@ import { toolKey } from './air.ts'
 import { bonus } from './bonus.ts'
 import { groupAdvantages } from './group.ts'
 import { methods, type MethodName } from './index.ts'
-import { scheduledLambda } from './lambda.ts'
 import { potential } from './potential.ts'
+import { oldestVersion, scheduledLambda } from './schedule.ts'
 import { statusRule } from './statuses.ts'
 import { inTimeOrder } from './time_order.ts'
 
@@ -88,11 +88,4 @@ function withBonus(t: Transition, amount: number): Transition {
     reward_intermediate: (t.reward_intermediate ?? 0) - air + amount,
     reward_parts: amount === 0 ? others : { ...others, air: amount },
   }
-}
-
-function oldestVersion(transitions: readonly Transition[]): number | null {
-  return transitions.reduce<number | null>(
-    (oldest, { policy_version: v }) => (v !== null && (oldest === null || v < oldest) ? v : oldest),
-    null,
-  )
 }

@@ -53,6 +53,16 @@ test('every tool gets its class, and the rollout the mode and its weight', () =>
   expect(context.counts['leyden_air_tools']).toBe(4)
 })
 
+test('the cap of the bonus shrinks with the oldest version that acted, and stays where none is known', () => {
+  const weight = (versions: (number | null)[], options: object = {}) => {
+    const input = rollout({ calls: versions.length })
+    const transitions = input.transitions.map((t, i) => ({ ...t, policy_version: versions[i]! }))
+    return judge({ ...input, transitions }, { mode: 'bonus', cap: 0.2, ...options }).air_weight
+  }
+  expect([weight([0]), weight([60, 90]), weight([120]), weight([500]), weight([null])]).toEqual([0.2, 0.1, 0, 0, 0.2])
+  expect([weight([60], { anneal: 0 }), weight([60], { mode: 'potential' })]).toEqual([0.2, 0.3])
+})
+
 test('off says so and looks at nothing', () => {
   const input = flat(1)
   const found = judge({ ...input, tools: [tool(input, 6)] }, { mode: 'off' })

@@ -2,6 +2,7 @@
 // outcome. This stands behind policy_calls; what it finds becomes credit in credit_assignment.
 
 import { classifier } from '../credit/air.ts'
+import { annealed, oldestVersion } from '../credit/schedule.ts'
 import { causalityOf, lastBefore } from '../data/causality.ts'
 import { place } from '../data/place.ts'
 import type { Rollout, Tool, Transition } from '../data/rollout.ts'
@@ -32,6 +33,10 @@ export default processor({
       default: 0.2,
       min: 0,
     }),
+    anneal: number(
+      'In mode `bonus`, over how many versions of the policy the cap shrinks to 0, so that in the end the outcome alone counts. 0: it stays. Calls without a version get all of it.',
+      { default: 120, min: 0, integer: true },
+    ),
     rules: list(
       group(
         {
@@ -61,7 +66,7 @@ export default processor({
     const message = `must be below ${CAP_LIMIT}, or a failure could earn as much as a success (got ${cap})`
     return [...problems, { path: ['cap'], message }]
   },
-  create({ mode, c, cap, rules }, { count }) {
+  create({ mode, c, cap, anneal, rules }, { count }) {
     const classify = classifier(rules)
     return {
       process(rollout: Rollout): Rollout {
@@ -69,7 +74,8 @@ export default processor({
         const tools = attributed(rollout).map((tool) => (judgeable(tool) ? { ...tool, ...classify(tool) } : tool))
         for (const tool of tools) count('leyden_air_tools', 1, { class: tool.air_class ?? 'none' })
         const transitions = sparingOutages(rollout.transitions, tools)
-        return { ...rollout, air_mode: mode, air_weight: mode === 'potential' ? c : cap, tools, transitions }
+        const air_weight = mode === 'potential' ? c : cap * annealed(oldestVersion(transitions), anneal)
+        return { ...rollout, air_mode: mode, air_weight, tools, transitions }
       },
     }
   },
