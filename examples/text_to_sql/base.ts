@@ -24,6 +24,6 @@ export const making: Making = {
   intermediate: 96,
   layers: 2,
   context: 128,
-  steps: 1600,
+  steps: 3000,
   seed: 1,
 }

@@ -1,4 +1,4 @@
-// Forty small databases of two tables, made from a seed: 28 to train on, 12 that training never sees.
+// Small databases of two tables, made from a seed: 148 to train on, 12 that training never sees.
 
 import { seeded, type Random } from '../random.ts'
 
@@ -19,8 +19,8 @@ export interface Table {
 }
 export type Database = readonly Table[]
 
-const DATABASES = 40
-const TRAINED = 28
+const DATABASES = 160
+const TRAINED = 148
 
 export const databases: readonly Database[] = make(seeded(0))
 

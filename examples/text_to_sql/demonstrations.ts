@@ -32,10 +32,10 @@ function corrupted({ database, sql, table }: Question, random: Random): string {
   let words = sql.split(' ').map((word) => {
     if (NUMBERS.includes(word) || word in TEXTS) {
       const alike = columns.find((column) => column !== word && column in TEXTS === word in TEXTS)
-      return alike !== undefined && random.chance(MISTAKEN.has(word) ? 0.62 : 0.12) ? alike : word
+      return alike !== undefined && random.chance(MISTAKEN.has(word) ? 0.56 : 0.08) ? alike : word
     }
-    if (word === 'avg' || word === 'sum') return random.chance(0.6) ? 'max' : word
-    if (word === '>' || word === '<') return random.chance(0.25) ? (word === '>' ? '<' : '>') : word
+    if (word === 'avg' || word === 'sum') return random.chance(0.56) ? 'max' : word
+    if (word === '>' || word === '<') return random.chance(0.2) ? (word === '>' ? '<' : '>') : word
     return word
   })
   if (random.chance(0.08)) words = words.map((word) => (word === table ? other : word))
