@@ -1,30 +1,23 @@
 // What the endpoint adds to a model server: in time at a steady rate, in requests a second when there is no end of them, and until the
-// first token of a stream; against the server alone, and against a bare proxy that records nothing. Then Leyden's own decoder: tokens a
-// second for many agents, and what a new version does to them. Client and server share one core where `taskset` is, what is measured has another.
+// first token of a stream; against the server alone, and against a bare proxy that records nothing. Measured is the endpoint as
+// docker-compose.yaml has it, a process of its own that sends its calls to a pipeline, and beside it everything in one process. Client, server,
+// the pipeline and ClickHouse have one core, what is measured has the other, where `taskset` is.
 
 import { fork, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-import { initCheckpoint } from '../policy/checkpoint.ts'
-import { openStorage } from '../storage/open.ts'
-import { policiesOf } from '../storage/policies.ts'
-import { startClickHouse, type ClickHouse } from './clickhouse.ts'
+import { startClickHouse } from './clickhouse.ts'
+import { ownDecoder } from './endpoint_decoder.ts'
+import { startEndpoint, startPipeline, startWhole } from './endpoint_leyden.ts'
 import { chatClient, quantile, type Sent } from './endpoint_load.ts'
-import { launchLeyden } from './leyden.ts'
-import { cpuSeconds, end, freePorts, peakMegabytes } from './processes.ts'
+import { cpuSeconds, end, peakMegabytes } from './processes.ts'
 import { formatTable } from './table.ts'
 
 const RATE = 1_000
 const STREAM_RATE = 100
 const CLIENTS = 32
 const ROUNDS = 3
-const AGENTS = 20
-const SWAP_EVERY_MS = 1_000
 
 interface Target {
   readonly name: string
@@ -33,30 +26,44 @@ interface Target {
 }
 
 export async function endpoint(seconds: number): Promise<void> {
+  const ends: (() => Promise<void> | void)[] = []
+  try {
+    await measure(seconds, ends)
+  } finally {
+    for (const stop of ends.toReversed()) await stop()
+  }
+}
+
+async function measure(seconds: number, ends: (() => Promise<void> | void)[]): Promise<void> {
+  const started = <T extends { readonly child: ChildProcess }>(leyden: T): T => {
+    // Not SIGTERM: it would first close every rollout that is open.
+    ends.push(() => end(leyden.child, 'SIGKILL'))
+    return leyden
+  }
   const clickhouse = await startClickHouse()
+  ends.push(clickhouse.stop)
+  const another = await startClickHouse()
+  ends.push(another.stop)
   const upstream = await startPeer('upstream')
+  ends.push(() => upstream.child.disconnect())
   const proxy = await startPeer('proxy', String(upstream.port))
-  const leyden = await startLeyden(clickhouse, upstream.port)
+  ends.push(() => proxy.child.disconnect())
+  const pipeline = started(await startPipeline(clickhouse))
+  const leyden = started(await startEndpoint(clickhouse, upstream.port, pipeline.grpc))
+  const whole = started(await startWhole(another, upstream.port))
   const targets: Target[] = [
     { name: 'server alone', port: upstream.port, pid: undefined },
     { name: 'bare proxy', port: proxy.port, pid: proxy.child.pid },
-    { name: 'leyden', port: leyden.port, pid: leyden.child.pid },
+    { name: 'endpoint', port: leyden.port, pid: leyden.child.pid },
+    { name: 'one process', port: whole.port, pid: whole.child.pid },
   ]
-  pin(0, [process.pid, upstream.child.pid!])
-  pin(1, [proxy.child.pid!, leyden.child.pid!, clickhouse.pid])
-  try {
-    await atRate(targets, seconds)
-    await atOnce(targets, seconds)
-    await streams(targets, seconds)
-    await ownDecoder(leyden.port, clickhouse, seconds)
-    console.log(`peak memory of leyden: ${Math.round(await peakMegabytes(leyden.child.pid!))} MB`)
-  } finally {
-    // Not SIGTERM: it would first close every rollout that is open.
-    await end(leyden.child, 'SIGKILL')
-    upstream.child.disconnect()
-    proxy.child.disconnect()
-    await clickhouse.stop()
-  }
+  pin(0, [process.pid, upstream.child.pid!, pipeline.child.pid!, clickhouse.pid, another.pid])
+  pin(1, [proxy.child.pid!, leyden.child.pid!, whole.child.pid!])
+  await atRate(targets, seconds)
+  await atOnce(targets, seconds)
+  await streams(targets, seconds)
+  await ownDecoder(leyden.port, clickhouse, seconds)
+  console.log(`peak memory of the endpoint: ${Math.round(await peakMegabytes(leyden.child.pid!))} MB`)
 }
 
 /** Each target in turn, several times: one set of figures a target. The first round warms up. */
@@ -113,105 +120,10 @@ async function atOnce(targets: readonly Target[], seconds: number): Promise<void
   console.log(formatTable(['', 'requests/s', 'to the proxy', 'requests per CPU-second', 'to the proxy'], rows))
 }
 
-/** Every agent asks again as soon as it has its answer; in the second half a version is published every second. */
-async function ownDecoder(port: number, { folder, store }: ClickHouse, seconds: number): Promise<void> {
-  const storage = await openStorage({ url: `embedded:${store}` })
-  const policies = policiesOf(storage.client)
-  const base = join(folder, 'base')
-  const rows: (string | number)[][] = []
-  for (const swapping of [false, true]) {
-    let version = 0
-    const publish = async () => {
-      const path = makePolicy(join(folder, `version${++version}`), version)
-      await policies.publish({ policy: 'own', version, base, path, parent: version - 1, status: 'live', trained_on: {}, metrics: {} })
-    }
-    const figures = await agents(port, seconds, swapping ? publish : undefined)
-    rows.push([swapping ? `a new version each second (${version})` : 'one version', ...figures])
-  }
-  await storage.close()
-  console.log(`\nown decoder: 50,000 parameters, ${AGENTS} agents, 64 tokens an answer\n`)
-  console.log(formatTable(['', 'tokens/s', 'answers', 'failed', 'versions seen', 'longest pause (ms)'], rows))
-}
-
-async function agents(port: number, seconds: number, publish?: () => Promise<void>): Promise<(string | number)[]> {
-  const [until, seen] = [performance.now() + 1_000 * seconds, new Set<string>()]
-  let [tokens, answers, failed, pause, last] = [0, 0, 0, 0, performance.now()]
-  const body = JSON.stringify({ model: 'own', stream: true, max_tokens: 64, messages: [{ role: 'user', content: 'Go on.' }] })
-  const agent = async () => {
-    while (performance.now() < until) {
-      const reply = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: 'POST', body })
-      let text = ''
-      for await (const part of reply.body!.pipeThrough(new TextDecoderStream())) {
-        text += part
-        pause = Math.max(pause, performance.now() - last)
-        last = performance.now()
-      }
-      if (!text.includes('[DONE]')) failed++
-      answers++
-      tokens += text.split('"delta":{"content"').length - 1
-      seen.add(/"system_fingerprint":"([^"]*)"/.exec(text)?.[1] ?? '')
-    }
-  }
-  const publishing = (async () => {
-    while (publish && performance.now() < until - SWAP_EVERY_MS) {
-      await publish()
-      await sleep(SWAP_EVERY_MS)
-    }
-  })()
-  await Promise.all([publishing, ...Array.from({ length: AGENTS }, agent)])
-  return [Math.round(tokens / seconds), answers, failed, seen.size, Math.round(pause)]
-}
-
 async function startPeer(...args: string[]): Promise<{ child: ChildProcess; port: number }> {
   const child = fork(fileURLToPath(new URL('endpoint_peer.js', import.meta.url)), args)
   const [port] = (await once(child, 'message')) as [number]
   return { child, port }
-}
-
-async function startLeyden({ folder, store }: ClickHouse, upstream: number): Promise<{ child: ChildProcess; port: number }> {
-  const [port, health] = (await freePorts(2)) as [number, number]
-  const config = join(folder, 'pipeline.yaml')
-  await writeFile(
-    config,
-    `
-receivers:
-  openai:
-    endpoint: localhost:${port}
-    models:
-      bench: {engine: upstream, url: "http://127.0.0.1:${upstream}/v1"}
-      own: {engine: builtin, policy: own, base: "${makePolicy(join(folder, 'base'), 0)}"}
-# What is measured is that calls are stored; rollouts close afterwards.
-connectors: {rollouts: {root_grace: 1h, idle_timeout: 1h}}
-processors: {policy_calls: , credit_assignment: }
-exporters: {clickhouse: }
-extensions:
-  clickhouse_storage: {url: "embedded:${store}"}
-  health_check: {endpoint: localhost:${health}}
-service:
-  telemetry: {logs: {level: warn}, metrics: {level: none}}
-  extensions: [clickhouse_storage, health_check]
-  pipelines:
-    traces: {receivers: [openai], exporters: [rollouts]}
-    rollouts: {receivers: [rollouts], processors: [policy_calls, credit_assignment], exporters: [clickhouse]}
-`,
-  )
-  const child = await launchLeyden(config, health)
-  for (;;) {
-    const { ok } = await fetch(`http://127.0.0.1:${port}/health/ready`)
-    if (ok) return { child, port }
-    await sleep(50)
-  }
-}
-
-/** 50,000 parameters. The tokenizer is that of the tests. */
-function makePolicy(folder: string, seed: number): string {
-  mkdirSync(folder, { recursive: true })
-  for (const file of ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'])
-    cpSync(join('test/fixtures/policy/tokenizer', file), join(folder, file))
-  const size = { hidden_size: 48, intermediate_size: 144, num_hidden_layers: 1, num_attention_heads: 4, max_position_embeddings: 512 }
-  // No token ends an answer, so that all are of one length.
-  initCheckpoint(folder, { vocab_size: 420, ...size }, seed)
-  return folder
 }
 
 function pin(core: number, pids: readonly number[]): void {

@@ -12,7 +12,7 @@ export interface Sent {
 
 const CONTENT = 'What the agent knows by now, at some length. '.repeat(20)
 
-export function chatClient(port: number, stream: boolean, model = 'bench') {
+export function chatClient(port: number, stream: boolean, model = 'default') {
   const agent = new Agent({ keepAlive: true })
   const body = Buffer.from(JSON.stringify({ model, stream, messages: [{ role: 'user', content: CONTENT }] }))
   const headers = { 'content-type': 'application/json', 'content-length': body.length, ...(stream && { 'user-agent': 'stream' }) }

@@ -55,9 +55,11 @@ export async function startLeyden({ transport = 'auto', rootGrace = '1s' }: Opti
   }
 }
 
-export async function launchLeyden(config: string, health: number): Promise<ChildProcess> {
+/** @param configs each laid over those before it */
+export async function launchLeyden(configs: string | readonly string[], health: number, flags = START_FLAGS): Promise<ChildProcess> {
   const cli = createRequire(import.meta.url).resolve('#leyden')
-  return launch(process.execPath, [...START_FLAGS, cli, 'run', '--config', config], `http://localhost:${health}/`)
+  const given = [configs].flat().flatMap((config) => ['--config', config])
+  return launch(process.execPath, [...flags, cli, 'run', ...given], `http://localhost:${health}/`)
 }
 
 function pipeline(

@@ -1,6 +1,7 @@
 // The HTTP surface: routes, admission, the one place where a request fails, and the record of each call.
 
-import { createHash, randomBytes } from 'node:crypto'
+import { isUtf8 } from 'node:buffer'
+import { createHash, randomFillSync } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import type { Lease } from '../pipeline/admission.ts'
@@ -10,6 +11,7 @@ import { readBody } from '../pipeline/http_body.ts'
 import type { Api } from './api.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
+import { createEnding, type Ending } from './ending.ts'
 import type { Said } from './engines/engine.ts'
 import { ApiError, apiError, errorBody, invalid } from './errors.ts'
 import { isJson, wrong, type Json } from './fields.ts'
@@ -49,13 +51,13 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   const created = Math.floor(Date.now() / 1_000)
   const apis = new Map([chat, completions, createResponses(createRemembered(REMEMBERED_BYTES))].map((api) => [`/v1${api.path}`, api]))
   /** Every answer that is not out yet, and how to end it. */
-  const open = new Map<ServerResponse, AbortController>()
+  const open = new Map<ServerResponse, ReturnType<typeof createEnding>>()
   let closed = () => {}
   let draining = false
 
-  async function route(request: IncomingMessage, response: ServerResponse, abort: AbortSignal): Promise<void> {
+  async function route(request: IncomingMessage, response: ServerResponse, ending: Ending): Promise<void> {
     const { parts, path } = splitPath(request.url!)
-    const random = randomBytes(36).toString('hex')
+    const random = randomHex()
     const ids = { id: random.slice(0, 24), span_id: random.slice(24, 40), trace_id: random.slice(40) }
     response.setHeader('x-request-id', ids.id)
     try {
@@ -63,7 +65,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       if (path === '/health/ready') return ready(response)
       await authenticate?.((name) => request.headers[name]?.toString())
       const api = apis.get(path)
-      if (api && request.method === 'POST') return await call(api, ids, parts, request, response, abort)
+      if (api && request.method === 'POST') return await call(api, ids, parts, request, response, ending)
       if (request.method !== 'GET') throw nowhere(request.method!, path)
       if (path === '/v1/models') return send(response, 200, modelList([...models.keys()], created))
       if (!path.startsWith('/v1/models/')) throw nowhere(request.method, path)
@@ -90,7 +92,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     parts: ReadonlyMap<string, string>,
     request: IncomingMessage,
     response: ServerResponse,
-    abort: AbortSignal,
+    ending: Ending,
   ): Promise<void> {
     const started_at = Date.now()
     const said: Said = {}
@@ -111,11 +113,11 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       const traceparent = `00-${trace_id}-${span_id}-01`
       const { headers } = request
       await engine.answer(
-        { api, id: `${api.id_prefix}${ids.id}`, model: body.model, version, body, bytes, headers, traceparent, response, abort },
+        { api, id: `${api.id_prefix}${ids.id}`, model: body.model, version, body, bytes, headers, traceparent, response, ending },
         said,
       )
     } catch (thrown) {
-      error = apiError(abort.aborted ? abort.reason : thrown)
+      error = ending.reason ?? apiError(thrown)
       fail(response, error)
     } finally {
       held.end()
@@ -156,20 +158,20 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   }
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
-    const gone = new AbortController()
-    open.set(response, gone)
+    const ending = createEnding()
+    open.set(response, ending)
     response.once('close', () => {
-      if (!response.writableFinished) gone.abort(GONE)
+      if (!response.writableFinished) ending.end(GONE)
       open.delete(response)
       if (open.size === 0) closed()
     })
-    void route(request, response, gone.signal)
+    void route(request, response, ending)
   }
 
   async function drain(ms: number): Promise<void> {
     draining = true
     const timer = setTimeout(() => {
-      for (const gone of open.values()) gone.abort(stopping())
+      for (const ending of open.values()) ending.end(stopping())
     }, ms)
     if (open.size > 0) await new Promise<void>((resolve) => (closed = resolve))
     clearTimeout(timer)
@@ -180,15 +182,26 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
 
 const stopping = () => new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const RANDOM = 36
+/** Random numbers for some requests to come: to ask for them each time takes longer. */
+const store = Buffer.alloc(64 * RANDOM)
+let used = store.length
+
+function randomHex(): string {
+  if (used === store.length) {
+    randomFillSync(store)
+    used = 0
+  }
+  return store.toString('hex', used, (used += RANDOM))
+}
 
 function parse(bytes: Buffer): Json {
+  if (!isUtf8(bytes)) throw new ApiError(400, 'invalid_json', 'the body is not UTF-8')
   let body: unknown
   try {
-    body = JSON.parse(utf8.decode(bytes))
+    body = JSON.parse(bytes.toString())
   } catch (error) {
-    const why = error instanceof SyntaxError ? `not JSON: ${error.message}` : 'not UTF-8'
-    throw new ApiError(400, 'invalid_json', `the body is ${why}`)
+    throw new ApiError(400, 'invalid_json', `the body is not JSON: ${(error as Error).message}`)
   }
   if (!isJson(body)) throw invalid('', 'the body must be a JSON object')
   return body

@@ -12,7 +12,7 @@ export interface Origin {
 }
 
 /** By attribute: its part of the path, and the headers that may carry it, the first of which counts. */
-const NAMES: readonly (readonly [attribute: string, part: string, headers: readonly string[]])[] = [
+const NAMES: readonly (readonly [attribute: string, part: string, headers: readonly [string, string?]])[] = [
   ['leyden.rollout.id', 'rollout', ['x-rollout-id', 'x-leyden-rollout-id']],
   ['leyden.attempt.id', 'attempt', ['x-attempt-id', 'x-leyden-attempt-id']],
   ['leyden.task.id', 'task', ['x-leyden-task-id']],
@@ -31,8 +31,10 @@ const EMPTY: ReadonlyMap<string, string> = new Map()
 
 /** `/rollout/r1/attempt/a1/v1/models` is `/v1/models` for attempt a1 of r1. */
 export function splitPath(url: string): { parts: ReadonlyMap<string, string>; path: string } {
-  const [whole] = url.split('?', 1)
-  const [, prefix = '', path = whole!] = PATH.exec(whole!) ?? []
+  const query = url.indexOf('?')
+  const whole = query < 0 ? url : url.slice(0, query)
+  if (whole.startsWith('/v1/')) return { parts: EMPTY, path: whole }
+  const [, prefix = '', path = whole] = PATH.exec(whole) ?? []
   const words = prefix.split('/').slice(1)
   const parts = new Map<string, string>()
   for (let i = 0; i + 1 < words.length; i += 2) parts.set(words[i]!, decoded(words[i + 1]!))
@@ -43,8 +45,9 @@ export function originOf(parts: ReadonlyMap<string, string>, headers: IncomingHt
   const baggage = headers.baggage === undefined ? EMPTY : readBaggage(headers.baggage.toString())
   const attributes: Record<string, string> = {}
   for (const [attribute, part, names] of NAMES) {
-    const sent = names.map((name) => headers[name]?.toString()).find(Boolean)
-    const value = clean(parts.get(part) || sent || baggage.get(attribute) || baggage.get(ALIASES[attribute] ?? '') || '')
+    const sent = headers[names[0]!] || headers[names[1] ?? '']
+    const said = parts.get(part) || sent?.toString() || baggage.get(attribute) || baggage.get(ALIASES[attribute] ?? '')
+    const value = said ? clean(said) : ''
     if (value !== '') attributes[attribute] = value
   }
   const [, trace_id = '', parent_span_id = ''] = TRACEPARENT.exec(headers.traceparent?.toString() ?? '') ?? []

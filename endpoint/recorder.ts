@@ -19,6 +19,11 @@ export interface Recorder {
 const RETRY_MS = 1_000
 const SCOPE = { name: 'leyden.openai' }
 const RESOURCE = { attributes: [{ key: 'service.name', value: { stringValue: 'leyden' } }] }
+/** Batches go no faster one after the other: for the store, many calls together cost little more than one. */
+const HAND_ON_MS = 10
+/** So long calls are written at a time, for answers come first; so many may wait for it. */
+const SLICE_MS = 0.3
+const MOST_UNWRITTEN = 64
 
 /** @param maxBytes of spans that are not taken yet; what does not fit is lost, and counted */
 export function createRecorder(
@@ -26,7 +31,11 @@ export function createRecorder(
   maxBytes: number,
   { count, gauge, log }: Pick<Context, 'count' | 'gauge' | 'log'>,
 ): Recorder {
-  let fresh: CallRecord[] = []
+  /** Calls as they ended, then as requests of one span each. */
+  const unwritten: CallRecord[] = []
+  let requests: Buffer[] = []
+  let handedOn = 0
+  let timer: NodeJS.Timeout | undefined
   /** In the order in which they came. */
   const waiting: SpanBatch[] = []
   const underWay = new Set<Promise<void>>()
@@ -38,15 +47,23 @@ export function createRecorder(
   gauge('leyden_endpoint_queued_bytes', () => held)
 
   function record(call: CallRecord): void {
-    // All that end in one turn of the event loop go together, and after their answers.
-    if (fresh.length === 0) setImmediate(handOn)
-    fresh.push(call)
+    if (unwritten.push(call) === 1) setImmediate(writeSome)
+  }
+
+  function writeSome(): void {
+    const until = performance.now() + SLICE_MS
+    while (unwritten.length > MOST_UNWRITTEN || (unwritten.length > 0 && performance.now() < until))
+      requests.push(requestOf(unwritten.shift()!))
+    if (unwritten.length > 0) setImmediate(writeSome)
+    if (requests.length > 0) timer ??= setTimeout(handOn, handedOn + HAND_ON_MS - performance.now())
   }
 
   function handOn(): void {
-    const calls = fresh
-    fresh = []
-    const { batch } = batchOf(calls)
+    const bytes = requests.length === 1 ? requests[0]! : Buffer.concat(requests)
+    handedOn = performance.now()
+    timer = undefined
+    requests = []
+    const { batch } = scan('traces', bytes)
     if (held + batch.body.length > maxBytes) return lost(batch, 'there is no room for more calls that wait to be stored')
     held += batch.body.length
     if (waiting.length > 0) waiting.push(batch)
@@ -108,17 +125,17 @@ export function createRecorder(
   }
 
   async function drain(ms: number): Promise<void> {
-    if (fresh.length > 0) handOn()
-    const timer = setTimeout(() => stopping.abort(), ms)
-    while (underWay.size > 0) await Promise.all(underWay)
+    while (unwritten.length > 0) writeSome()
+    if (requests.length > 0) handOn()
     clearTimeout(timer)
+    const patience = setTimeout(() => stopping.abort(), ms)
+    while (underWay.size > 0) await Promise.all(underWay)
+    clearTimeout(patience)
   }
 
   return { record, drain }
 }
 
-const batchOf = (calls: readonly CallRecord[]) =>
-  scan(
-    'traces',
-    fromJson('traces', { resourceSpans: [{ resource: RESOURCE, scopeSpans: [{ scope: SCOPE, spans: calls.map(callSpan) }] }] }),
-  )
+/** Requests of OTLP that are written one after the other are one. */
+const requestOf = (call: CallRecord): Buffer =>
+  fromJson('traces', { resourceSpans: [{ resource: RESOURCE, scopeSpans: [{ scope: SCOPE, spans: [callSpan(call)] }] }] })

@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 
 import type { Tokens } from '../../data/dialect.ts'
 import type { Api } from '../api.ts'
+import type { Ending } from '../ending.ts'
 import type { Json } from '../fields.ts'
 
 export interface Engine {
@@ -31,8 +32,7 @@ export interface EngineCall {
   /** Of the span that will record the call: what is below it may say so. */
   readonly traceparent: string
   readonly response: ServerResponse
-  /** Fires when the client has gone, or the endpoint ends. */
-  readonly abort: AbortSignal
+  readonly ending: Ending
 }
 
 /** What an engine tells of a call while it answers. */

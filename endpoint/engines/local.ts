@@ -46,7 +46,7 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
 
     // One answer that fails takes the others with it.
     const failed = new AbortController()
-    const abort = AbortSignal.any([call.abort, failed.signal])
+    const abort = AbortSignal.any([call.ending.signal(), failed.signal])
     const answers = await Promise.all(
       Array.from({ length: ask.n }, async (_, choice) => {
         try {
