@@ -28,9 +28,9 @@ const anyValue = (value: Value) =>
     ? { stringValue: value }
     : typeof value === 'boolean'
       ? { boolValue: value }
-      : Number.isInteger(value)
+      : Number.isSafeInteger(value)
         ? { intValue: String(value) }
-        : { doubleValue: Number.isNaN(value) ? 'NaN' : value }
+        : { doubleValue: Number.isFinite(value) ? value : String(value) }
 
 const attributes = (record: Record<string, Value> = {}) => Object.entries(record).map(([key, value]) => ({ key, value: anyValue(value) }))
 
