@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { cp, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text as readText } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,53 +12,18 @@ import { lockFolder } from '../pipeline/disk/folder_lock.ts'
 import { policiesOf } from '../storage/policies.ts'
 import { trainingOf } from '../storage/training.ts'
 import { BASE } from '../test/calculator.ts'
-import { runCommand } from '../test/command.ts'
 import { CLI, spawnLeyden } from '../test/process.ts'
-import { testStorage, type TestStorage } from '../test/storage.ts'
+import { trainerCommand } from '../test/trainer_command.ts'
 import { fillTable } from '../test/training_table.ts'
 import { PAUSED } from '../trainer/process.ts'
-import { train } from './train.ts'
 
-let storage: TestStorage
-let folder: string
+let trainer: Awaited<ReturnType<typeof trainerCommand>>
+let { storage, folder, configOf, digest, run, versionsOf, stepsOf } = {} as typeof trainer
 beforeAll(async () => {
-  storage = await testStorage({ settle_timeout: 300 })
-  folder = await mkdtemp(join(tmpdir(), 'leyden-train-'))
+  trainer = await trainerCommand()
+  ;({ storage, folder, configOf, digest, run, versionsOf, stepsOf } = trainer)
 })
-afterAll(async () => {
-  await storage.close()
-  await rm(folder, { recursive: true, force: true })
-})
-
-/** `--config` of a trainer of this policy, which takes two groups a step from whatever version. */
-function configOf(policy: string, options: object = {}): string[] {
-  const trainer = {
-    ...{ policy, base: join(process.cwd(), BASE), policies_dir: folder, groups_per_step: 2, max_staleness: 100 },
-    ...{ learning_rate: 1e-3, kernels: 'decomp', ...options },
-  }
-  const config = {
-    receivers: { otlp: { protocols: { http: {} } } },
-    exporters: { debug: {} },
-    extensions: { clickhouse_storage: { url: storage.url }, trainer },
-    service: { extensions: ['clickhouse_storage'], pipelines: { traces: { receivers: ['otlp'], exporters: ['debug'] } } },
-  }
-  return ['--config', `yaml:${JSON.stringify(config)}`]
-}
-
-const run = (policy: string, options: object = {}, ...flags: string[]) => runCommand(train, [...configOf(policy, options), ...flags])
-const versionsOf = async (policy: string) =>
-  (await policiesOf(storage.client).versions(policy)).map(({ version, status }) => `${version} ${status}`)
-const stepsOf = (policy: string) => trainingOf(storage.client, policy).steps()
-
-/** Weights, moments and all that a version's folder holds. */
-function digest(policy: string, version: number): string {
-  const hash = createHash('sha256')
-  const path = join(folder, policy, String(version))
-  for (const file of readdirSync(path, { recursive: true, encoding: 'utf8' }).sort()) {
-    if (file.endsWith('.safetensors')) hash.update(file).update(readFileSync(join(path, file)))
-  }
-  return hash.digest('hex')
-}
+afterAll(() => trainer.close())
 
 test('a run takes each group once, publishes every step, and says a line for each', async () => {
   await fillTable(storage, { policy: 'plain', groups: 4 })
@@ -121,6 +84,21 @@ test('a second trainer of the same policy is told of the first', async () => {
   await unlock()
   expect(code).toBe(1)
   expect(stderr).toBe(`Error: policy taken is being trained by another process, which holds ${join(folder, 'taken')}\n`)
+})
+
+test('one on another machine is told of the first too, and its own lease is given back', async () => {
+  const leases = () =>
+    storage.rows("SELECT holder FROM leases WHERE name = 'trainer far' GROUP BY holder HAVING argMax(until, renewed_at) > now64(3)")
+  await storage.client.command({
+    query:
+      "INSERT INTO leases VALUES ('trainer far', 'another', 'elsewhere', 7, now64(3) + INTERVAL 30 SECOND, now64(3) - INTERVAL 1 SECOND)",
+  })
+  const { code, stderr } = await run('far', { steps: 0 })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^Error: policy far is trained by process 7 on elsewhere since .*: only one may, so stop it first\n$/)
+  await storage.client.command({ query: "INSERT INTO leases VALUES ('trainer far', 'another', 'elsewhere', 7, now64(3), now64(3))" })
+  expect((await run('far', { steps: 0 })).code).toBe(0)
+  expect(await leases()).toEqual([])
 })
 
 test('another base or folder under a known name is refused', async () => {

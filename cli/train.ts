@@ -7,6 +7,7 @@ import type { Plan, Unit } from '../pipeline/config.ts'
 import { lockFolder } from '../pipeline/disk/folder_lock.ts'
 import { openLearner } from '../policy/learner.ts'
 import type { ConnectionOptions } from '../storage/connection.ts'
+import { lease, type Lease } from '../storage/lease.ts'
 import { openStorage, type OpenStorage } from '../storage/open.ts'
 import { trainingOf } from '../storage/training.ts'
 import { objectiveOf } from '../trainer/algorithms/index.ts'
@@ -74,16 +75,18 @@ export const train = command({
         return 0
       }
       const unlock = await lock(trainer)
+      const { hold, release } = policyLease(storage, trainer.policy)
       const stop = stopSignal()
       try {
         const ending = await trainPolicy(trainer, {
-          ...{ client: storage.client, openLearner, objective, retokenize, signal: stop.signal },
+          ...{ client: storage.client, openLearner, objective, retokenize, claim: hold, signal: stop.signal },
           report: reporter(io),
         })
         io.stderr(`${endingText(trainer.policy, ending)}\n`)
         return ending.kind === 'paused' ? PAUSED : 0
       } finally {
         stop.forget()
+        await release()
         await unlock()
       }
     } catch (error) {
@@ -124,7 +127,7 @@ function wholeNumber(text: string): number {
   throw new UsageError(`--steps must be a whole number, at least 0 (got "${text}")`)
 }
 
-/** Two trainers of one policy would overwrite each other's versions. */
+/** Two trainers of one policy would overwrite each other's versions: in the same folder, whatever their databases are … */
 async function lock({ policy, policies_dir }: TrainerOptions): Promise<() => Promise<void>> {
   const { folder } = versionFolders(policies_dir, policy)
   await mkdir(folder, { recursive: true })
@@ -133,6 +136,12 @@ async function lock({ policy, policies_dir }: TrainerOptions): Promise<() => Pro
   } catch (error) {
     throw new Error(`policy ${policy} is being trained by another process, which holds ${folder}`, { cause: error })
   }
+}
+
+/** … and in the same database, whatever their machines are. */
+function policyLease({ client }: OpenStorage, policy: string): Lease {
+  const what = `policy ${policy} is trained`
+  return lease({ client, name: `trainer ${policy}`, what, run: (attempt) => attempt(), report: () => {} })
 }
 
 /** Fires when the process is told to end, or when the one that started it is gone. */

@@ -15,7 +15,13 @@ afterAll(() => storage.close())
 
 const reports: (string | null)[] = []
 const taking = () =>
-  lease({ client: storage.client, name: 'credit', run: (attempt) => attempt(), report: (said) => void reports.push(said) })
+  lease({
+    client: storage.client,
+    name: 'credit',
+    what: 'credit is written',
+    run: (attempt) => attempt(),
+    report: (said) => void reports.push(said),
+  })
 
 const held = (host: string, pid: number, seconds: number) =>
   storage.client.command({

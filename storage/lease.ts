@@ -1,4 +1,4 @@
-// One writer of credit for a database: whoever writes it holds a lease, a row that the holder renews. ClickHouse has no
+// What only one process may do for a database, such as writing credit: whoever does it holds a lease, a row that the holder renews. ClickHouse has no
 // compare-and-set, so each writes down that it wants the lease, then looks who wanted it first; both see the same. Time is the
 // server's. The lease of a process of this machine that is gone ends at once, so that a restart need not wait for it.
 
@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
+import { SMALL_STATEMENT } from './literals.ts'
 import { Unavailable } from './storage.ts'
 
 export interface Lease {
@@ -19,6 +20,8 @@ export interface Lease {
 export interface LeaseOptions {
   readonly client: ClickHouseClient
   readonly name: string
+  /** What its holder does, for others to read: "credit is written". */
+  readonly what: string
   run<T>(attempt: () => Promise<T>): Promise<T>
   /** Is told who holds it instead; null when that is over. */
   report(problem: string | null): void
@@ -39,7 +42,7 @@ interface Holder {
   readonly since: string
 }
 
-export function lease({ client, name, run, report }: LeaseOptions): Lease {
+export function lease({ client, name, what, run, report }: LeaseOptions): Lease {
   const place = { name, host: hostname(), pid: process.pid }
   /** Another each time it is asked for anew, since who asked first has it. */
   let holder = randomUUID()
@@ -55,7 +58,7 @@ export function lease({ client, name, run, report }: LeaseOptions): Lease {
     const [first] = (await holders()).filter(isAlive)
     if (first && first.holder !== holder) {
       await giveUp()
-      const problem = `credit is written by process ${first.pid} on ${first.host} since ${first.since}: only one may, so stop it first`
+      const problem = `${what} by process ${first.pid} on ${first.host} since ${first.since}: only one may, so stop it first`
       report(problem)
       reported = true
       throw new Unavailable(problem, RETRY_MS)
@@ -76,7 +79,7 @@ export function lease({ client, name, run, report }: LeaseOptions): Lease {
     const query = `
       INSERT INTO leases (name, holder, host, pid, until, renewed_at)
       SELECT {name:String}, {holder:String}, {host:String}, {pid:UInt32}, now64(3) + toIntervalSecond({seconds:UInt32}), now64(3)`
-    await run(() => client.command({ query, query_params: { ...place, holder, seconds } }))
+    await run(() => client.command({ query, query_params: { ...place, holder, seconds }, clickhouse_settings: SMALL_STATEMENT }))
     until = asked + seconds * 1_000
   }
 

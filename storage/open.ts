@@ -118,7 +118,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival } = bookkeeping(client)
   const writer = { client, run, insert, nextRevisions, canUpdate: updateProbe(client) }
-  const creditLease = lease({ client, run, report, name: 'credit' })
+  const creditLease = lease({ client, run, report, name: 'credit', what: 'credit is written' })
   const credit = creditJob({ ...writer, settleTimeout: settle_timeout, lease: creditLease })
   const lateCredit = { ...writer, storedRewards, again: credit.again }
 

@@ -16,7 +16,7 @@ export interface ReadyGroup {
   readonly rollouts: number
 }
 
-/** A transition to learn from, with its whole prompt. */
+/** A transition to learn from, with its whole prompt. Fields are columns of the view `transitions_full` and of `rollouts`. */
 export interface TrainingTransition {
   readonly group_id: string
   readonly rollout_id: string
@@ -28,8 +28,13 @@ export interface TrainingTransition {
   readonly policy_version: number | null
   readonly prompt_token_ids: readonly number[]
   readonly response_token_ids: readonly number[]
+  /** Of the sampler; empty where it gave none. */
   readonly response_logprobs: readonly number[]
-  readonly token_source: 'engine' | 'attribute' | 'raw_body' | 'none'
+  /**
+   * engine: ids and log-probabilities are those of the distribution that was sampled from. retokenized: the trainer made ids of the text,
+   * as no stored transition says.
+   */
+  readonly token_source: 'engine' | 'attribute' | 'raw_body' | 'none' | 'retokenized'
   /** Messages, for rows without token ids. */
   readonly prompt_messages: string
   readonly completion: string
@@ -40,6 +45,7 @@ export interface TrainingTransition {
   readonly reward_intermediate: number | null
   readonly return: number | null
   readonly advantage: number | null
+  /** 0: nothing is learned from it. */
   readonly weight: number | null
   readonly credit_version: number
   /** Of its rollout. */
@@ -52,12 +58,13 @@ export interface TrainingTransition {
 /** One use of a transition, before it happens. */
 export interface TrainingRow extends Pick<
   TrainingTransition,
-  'group_id' | 'rollout_id' | 'attempt_id' | 'revision' | 'step' | 'credit_version' | 'policy_version'
+  'group_id' | 'rollout_id' | 'attempt_id' | 'revision' | 'step' | 'credit_version' | 'policy_version' | 'token_source'
 > {
   /** From 1. */
   readonly epoch: number
 }
 
+/** What a step did, as `training_steps` keeps it. */
 export interface TrainingStep {
   readonly step: number
   readonly algorithm: string
@@ -77,10 +84,14 @@ export interface TrainingStep {
   readonly kl: number
   readonly entropy: number
   readonly clip_fraction: number
+  /** Before weights are cut: about 1, unless the sampler is another policy. */
   readonly weight_mean: number
+  /** As they are used. */
   readonly weight_ess: number
   readonly weight_truncated: number
+  /** Largest of the updates', before clipping. */
   readonly grad_norm: number
+  /** ratio_mean, ratio_max, and what only some algorithms have. */
   readonly metrics: Readonly<Record<string, number>>
   readonly waited: number
   readonly seconds: number
@@ -157,8 +168,21 @@ export function trainingOf(client: ClickHouseClient, policy: string): Training {
     const taken_at = now()
     await insert(
       'training_rows',
-      rows.map(({ group_id, rollout_id, attempt_id, revision, step, credit_version, policy_version, epoch }) => ({
-        ...{ policy, update, taken_at, group_id, rollout_id, attempt_id, revision, step, credit_version, policy_version, epoch },
+      rows.map(({ group_id, rollout_id, attempt_id, revision, step, credit_version, policy_version, token_source, epoch }) => ({
+        ...{
+          policy,
+          update,
+          taken_at,
+          group_id,
+          rollout_id,
+          attempt_id,
+          revision,
+          step,
+          credit_version,
+          policy_version,
+          token_source,
+          epoch,
+        },
         place: places.get(group_id),
       })),
     )

@@ -20,6 +20,8 @@ export interface TableOptions {
   /** Added to every token id. */
   readonly shift?: number
   readonly params?: Readonly<Record<string, unknown>>
+  /** false: only the text is known. */
+  readonly tokens?: boolean
 }
 
 /** Adds credited groups `<policy>/0` … to the storage. */
@@ -46,7 +48,18 @@ interface Sampled extends Omit<TableOptions, 'groups' | 'outcomes'> {
   readonly size: number
 }
 
-function sampled({ policy, outcome, id, place: [g, i], size, version = 0, mode = 'train', shift = 0, params = {} }: Sampled): Rollout {
+function sampled({
+  policy,
+  outcome,
+  id,
+  place: [g, i],
+  size,
+  version = 0,
+  mode = 'train',
+  shift = 0,
+  params = {},
+  tokens = true,
+}: Sampled): Rollout {
   const given = { attempt_id: '', task_id: '', group_size: size, group_id: id, mode, outcome, credit, covered_until: Date.now() }
   const one = rollout({ rollout_id: `${id}/${i}`, calls: 2, reward: outcome, ...given })
   const prompt = [3, 9 + (g % 10), 10 + i, 4].map((token) => token + shift)
@@ -57,8 +70,11 @@ function sampled({ policy, outcome, id, place: [g, i], size, version = 0, mode =
   return {
     ...one,
     transitions: one.transitions.map((t, step) => ({
-      ...{ ...t, policy, policy_version: version, return: outcome, weight: mode === 'val' ? 0 : 1, parent_step: step - 1 },
-      call: { ...t.call, params, tokens: { ...turns[step]!, logprobs: turns[step]!.response.map(() => -1.5), source: 'attribute' } },
+      ...{ ...t, policy, policy_version: version, return: outcome, weight: mode === 'val' ? 0 : 1, parent_step: tokens ? step - 1 : -1 },
+      call: {
+        ...{ ...t.call, params },
+        ...(tokens ? { tokens: { ...turns[step]!, logprobs: turns[step]!.response.map(() => -1.5), source: 'attribute' as const } } : {}),
+      },
     })),
   }
 }

@@ -1,20 +1,12 @@
-// What a step says of itself: tallies of its parts, added and divided. Names are columns of `training_steps`.
+// What a step says of itself: tallies of its parts, added and divided.
 
+import type { TrainingStep } from '../storage/training.ts'
 import type { Tally } from './algorithm.ts'
 
-export interface Figures {
-  readonly loss: number
-  readonly kl: number
-  readonly entropy: number
-  readonly clip_fraction: number
-  /** Before weights are cut: about 1, unless the sampler is another policy. */
-  readonly weight_mean: number
-  /** As they are used. */
-  readonly weight_ess: number
-  readonly weight_truncated: number
-  /** ratio_mean, ratio_max, and what only some algorithms have. */
-  readonly metrics: Readonly<Record<string, number>>
-}
+export type Figures = Pick<
+  TrainingStep,
+  'loss' | 'kl' | 'entropy' | 'clip_fraction' | 'weight_mean' | 'weight_ess' | 'weight_truncated' | 'metrics'
+>
 
 /** Of all parts of all updates of a step. The loss is the mean over its updates. */
 export function figuresOf(tallies: readonly Tally[], updates: number): Figures {

@@ -14,13 +14,13 @@ import type { Learner, LearnerOptions } from '../policy/learning.ts'
 import { readModelConfig } from '../policy/model_config.ts'
 import { uniforms } from '../policy/sampling.ts'
 import { policiesOf, type PolicyVersion } from '../storage/policies.ts'
-import { trainingOf, type TrainingStep, type TrainingTransition } from '../storage/training.ts'
+import { trainingOf, type TrainingStep } from '../storage/training.ts'
 import type { Objective } from './algorithm.ts'
 import type { TrainerOptions } from './options.ts'
 import { patient } from './patience.ts'
 import { begin, enough, metricsOf, prune, publish, rolledBack } from './publishing.ts'
 import type { Reporter } from './report.ts'
-import type { Turn } from './row.ts'
+import type { Retokenize } from './retokenize.ts'
 import { countByReason, oldestAllowed, supplyOf, takeGroups, type Taken } from './take.ts'
 import { learningRate } from './schedule.ts'
 import { BOUNDS, checkBatch, checkFigures } from './self_check.ts'
@@ -37,7 +37,9 @@ export interface Surroundings {
   readonly openLearner: (options: LearnerOptions) => Promise<Learner>
   readonly objective: Objective
   /** Gives ids to turns that carry none; null: they are refused. */
-  readonly retokenize: ((turn: TrainingTransition) => Turn) | null
+  readonly retokenize: Retokenize | null
+  /** Rejects, and says who does, where another process trains the policy; on this machine or another. */
+  readonly claim: () => Promise<void>
   readonly report: Reporter
   readonly signal: AbortSignal
 }
@@ -46,7 +48,7 @@ const FIRST_POLL_MS = 100
 const LONGEST_POLL_MS = 500
 
 export async function train(options: TrainerOptions, surroundings: Surroundings): Promise<Ending> {
-  const { client, openLearner, objective, retokenize, report, signal } = surroundings
+  const { client, openLearner, objective, retokenize, claim, report, signal } = surroundings
   const policies = policiesOf(client)
   const training = trainingOf(client, options.policy)
   const folders = versionFolders(options.policies_dir, options.policy)
@@ -54,6 +56,7 @@ export async function train(options: TrainerOptions, surroundings: Surroundings)
   const { vocabulary, context } = readModelConfig(options.base)
   const takeOptions = { objective, retokenize, vocabulary, max_tokens: Math.min(options.max_tokens ?? context, context) }
 
+  await ask(claim)
   let versions = await ask(() => begin(policies, options, folders.folder))
   let parent = newestVersion(versions)
   let step = Math.max(...versions.map(({ version }) => version))
@@ -100,6 +103,7 @@ export async function train(options: TrainerOptions, surroundings: Surroundings)
     const prepared = await prepareStep(learner, objective, taken.samples, epochs * minibatches)
     const before = paused(checkBatch(prepared, objective, isPublished))
     if (before) return before
+    await ask(claim)
     await ask(() => training.take(step, usesOf(taken, epochs)))
     const learning_rate = rateAt(step, options)
     const random = uniforms(options.seed + step * 2 ** 32)
@@ -126,6 +130,7 @@ export async function train(options: TrainerOptions, surroundings: Surroundings)
       report.step(told, null)
       return null
     }
+    await ask(claim)
     const status = options.promote === 'auto' ? 'live' : 'candidate'
     await publish({ policies, folders, ask, record }, learner, {
       ...{ policy: options.policy, version: step, base: options.base, parent: parent.version, status },

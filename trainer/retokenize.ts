@@ -5,10 +5,11 @@ import type { Message, Part } from '../data/dialect.ts'
 import type { ChatMessage } from '../policy/chat_template.ts'
 import { openTokenizer } from '../policy/tokenizer.ts'
 import type { TrainingTransition } from '../storage/training.ts'
-import type { Turn } from './row.ts'
+
+export type Retokenize = (turn: TrainingTransition) => TrainingTransition
 
 /** Turns that cannot be rendered, or whose answer does not stand behind their prompt, stay as they are and are refused. */
-export async function retokenizer(base: string): Promise<(turn: TrainingTransition) => Turn> {
+export async function retokenizer(base: string): Promise<Retokenize> {
   const tokenizer = await openTokenizer(base)
   return (turn) => {
     if (turn.completion === '') return turn

@@ -4,6 +4,7 @@ import type { PolicyVersion } from '../storage/policies.ts'
 import type { ReadyGroup, Training, TrainingTransition } from '../storage/training.ts'
 import type { Objective } from './algorithm.ts'
 import { mergeTurns, type Refusal } from './merge.ts'
+import type { Retokenize } from './retokenize.ts'
 import type { Sample, Turn } from './row.ts'
 
 /** Below this an advantage is rounding, not signal. */
@@ -19,6 +20,7 @@ export interface Supply {
 
 export interface Taken {
   readonly groups: readonly string[]
+  /** As they were read; those without token ids as they were retokenized. */
   readonly turns: readonly TrainingTransition[]
   readonly samples: readonly Sample[]
   readonly refused: readonly Refusal[]
@@ -30,7 +32,7 @@ export interface TakeOptions {
   /** Token ids run from 0 to below this. */
   readonly vocabulary: number
   /** Gives ids to turns that carry none; null: they are refused. */
-  readonly retokenize: ((turn: TrainingTransition) => Turn) | null
+  readonly retokenize: Retokenize | null
 }
 
 /** @param minimum oldest version that rows may come from */
@@ -43,13 +45,13 @@ export async function supplyOf(training: Training, objective: Objective, minimum
 /** Reads groups for a step. Nothing is marked as used yet. */
 export async function takeGroups(training: Training, step: number, groups: readonly string[], options: TakeOptions): Promise<Taken> {
   const { objective, max_tokens, vocabulary, retokenize } = options
-  const turns = await training.transitions(groups, step)
-  const readable = retokenize ? turns.map((turn) => (turn.token_source === 'none' ? retokenize(turn) : turn)) : turns
-  const foreign = new Set(readable.filter((turn) => !isWithin(vocabulary, turn)))
+  const stored = await training.transitions(groups, step)
+  const turns = retokenize ? stored.map((turn) => (turn.token_source === 'none' ? retokenize(turn) : turn)) : stored
+  const foreign = new Set(turns.filter((turn) => !isWithin(vocabulary, turn)))
   const strangers = [...foreign].map((turn): Refusal => {
     return { turn, reason: 'other_tokenizer', detail: `it has token ids beyond the ${vocabulary} of this policy's vocabulary` }
   })
-  const own = readable.filter((turn) => !foreign.has(turn))
+  const own = turns.filter((turn) => !foreign.has(turn))
   const { samples, refused } = mergeTurns(own, objective, max_tokens)
   return { groups, turns, samples, refused: [...strangers, ...refused] }
 }

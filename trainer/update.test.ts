@@ -44,7 +44,7 @@ async function sampled(learner: Learner): Promise<Turn[]> {
   const { logprobs } = await learner.score(samples)
   let start = 0
   return samples.flatMap(({ turns, sampler }) => {
-    const own = turns.map(({ turn, from, to }) => ({ ...turn, response_logprobs: logprobs.slice(start + from, start + to) }))
+    const own = turns.map(({ turn, from, to }) => ({ ...turn, response_logprobs: [...logprobs.subarray(start + from, start + to)] }))
     start += sampler.length
     return own
   })

@@ -4,6 +4,7 @@
 // the current one, which changes from update to update. With a single update the old and the current are the same.
 
 import type { Learner } from '../policy/learning.ts'
+import type { TrainingStep } from '../storage/training.ts'
 import type { Objective, Prepared, Tally } from './algorithm.ts'
 import { batchOf, partsOf, toScoreGradients, updatesOf } from './batch.ts'
 import { figuresOf, type Figures } from './figures.ts'
@@ -26,10 +27,7 @@ export interface UpdateOptions {
   readonly random: () => number
 }
 
-export interface Updated extends Figures {
-  /** Largest of the updates', before clipping. */
-  readonly grad_norm: number
-}
+export type Updated = Figures & Pick<TrainingStep, 'grad_norm'>
 
 /** Rejects, with the weights as they were before the update concerned, when a number is not finite. */
 export async function updateLearner(

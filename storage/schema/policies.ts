@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS training_rows (
   revision UInt32 DEFAULT 0,
   credit_version UInt32 DEFAULT 0,
   policy_version Nullable(UInt64) DEFAULT NULL COMMENT 'that sampled it',
+  token_source LowCardinality(String) DEFAULT '' COMMENT 'of the transition; retokenized: ids were made of its text, see allow_retokenized',
   taken_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = ReplacingMergeTree(taken_at)
 ORDER BY (policy, rollout_id, attempt_id, step, epoch)

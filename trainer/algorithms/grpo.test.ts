@@ -80,7 +80,7 @@ describe('fixtures/rl/03', () => {
       agent: row.agent,
       prompt_token_ids: [i],
       response_token_ids: Array<number>(row.tokens).fill(5),
-      response_logprobs: flat([old_logp[i]], [mask[i]]),
+      response_logprobs: [...flat([old_logp[i]], [mask[i]])],
       advantage: expected.rollout_level_grpo[i],
     }),
   )
