@@ -4,55 +4,35 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { initCheckpoint, type NewModel } from '../policy/checkpoint.ts'
+import { initCheckpoint } from '../policy/checkpoint.ts'
 import { openDecoder } from '../policy/decoder.ts'
 import type { Decoder } from '../policy/decoding.ts'
 import type { ProductOptions } from '../policy/products.ts'
 import { wordLevelFolder } from '../test/policy.ts'
+import { modelShape, parameterCount, type Shape } from './models.ts'
 import { formatTable } from './table.ts'
 
-const SIZES: Readonly<Record<string, Omit<NewModel, 'max_position_embeddings'>>> = {
-  '50k': { vocab_size: 200, hidden_size: 48, intermediate_size: 96, num_hidden_layers: 2, num_attention_heads: 4 },
-  '300k': { vocab_size: 400, hidden_size: 96, intermediate_size: 192, num_hidden_layers: 3, num_attention_heads: 4 },
-  '4M': {
-    vocab_size: 4096,
-    hidden_size: 256,
-    intermediate_size: 688,
-    num_hidden_layers: 4,
-    num_attention_heads: 8,
-    num_key_value_heads: 4,
-  },
-  '135M': {
-    vocab_size: 49152,
-    hidden_size: 576,
-    intermediate_size: 1536,
-    num_hidden_layers: 30,
-    num_attention_heads: 9,
-    num_key_value_heads: 3,
-  },
-}
 const CONTEXT = 512
 const TURNS = 3
 const PROMPT = 40
 const ANSWER = 48
 
 export async function decode({
-  sizes,
+  models,
   agents,
   seconds,
 }: {
-  sizes: readonly string[]
+  models: readonly string[]
   agents: readonly number[]
   seconds: number
 }): Promise<void> {
   const rows: (string | number)[][] = []
   const scratch = await mkdtemp(join(tmpdir(), 'leyden-decode-'))
   try {
-    for (const size of sizes) {
-      const model = SIZES[size]
-      if (!model) throw new Error(`--sizes: one of ${Object.keys(SIZES).join(', ')} (got ${size})`)
+    for (const name of models) {
+      const model = modelShape(name)
       const words = Array.from({ length: model.vocab_size - 2 }, (_, i) => `w${i}`)
-      const folder = wordLevelFolder(join(scratch, size), words)
+      const folder = wordLevelFolder(join(scratch, name), words)
       initCheckpoint(folder, { ...model, max_position_embeddings: CONTEXT }, 1)
       for (const kernels of ['decomp', 'auto'] as const) rows.push(...(await measure(folder, model, kernels, agents, seconds)))
     }
@@ -75,7 +55,7 @@ export async function decode({
 
 async function measure(
   folder: string,
-  model: Omit<NewModel, 'max_position_embeddings'>,
+  model: Shape,
   kernels: ProductOptions['kernels'],
   agents: readonly number[],
   seconds: number,
@@ -96,7 +76,7 @@ async function measure(
     const { user, system } = process.cpuUsage(start.cpu)
     const wall = (performance.now() - start.at) / 1000
     rows.push([
-      parameters(model),
+      parameterCount(model),
       kernels,
       count,
       Math.round(done.drawn / wall),
@@ -146,11 +126,4 @@ async function load(decoder: Decoder, { vocab_size }: { vocab_size: number }, ag
   }
   await Promise.all(Array.from({ length: agents }, agent))
   return done
-}
-
-/** Of a Llama with its embedding tied. */
-function parameters(model: Omit<NewModel, 'max_position_embeddings'>): number {
-  const { vocab_size, hidden_size: d, intermediate_size, num_hidden_layers, num_attention_heads, num_key_value_heads } = model
-  const kv = (d * (num_key_value_heads ?? num_attention_heads)) / num_attention_heads
-  return vocab_size * d + num_hidden_layers * (2 * d * d + 2 * d * kv + 3 * d * intermediate_size + 2 * d) + d
 }

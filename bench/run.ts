@@ -42,13 +42,13 @@ Usage:
       What the gRPC transport costs by itself, against @grpc/grpc-js.
   npm run bench -- endpoint [--seconds 5]
       What the OpenAI endpoint adds to a model server, against a bare proxy; and its own decoder under many agents, with new versions.
-  npm run bench -- decode [--sizes 50k,300k,4M] [--agents 1,8,20,32] [--seconds 5]
+  npm run bench -- decode [--models 50k,300k,4m] [--agents 1,8,20,32] [--seconds 5]
       The decoder under so many agents at once, each of several turns: tokens per second, by size of the policy and by kernels.
   npm run bench -- soak [--minutes 10] [--rate 5000] [--transport http,grpc]
       Holds a rate of spans a second while Leyden is killed (-9) every 30 s, and counts what was acknowledged, stored, doubled and lost.
-  npm run bench -- train [--models 50k,4m,135m] [--kernels decomp,blas] [--steps 5] [--peer grpo_step.py]
-      Training steps of random policies on four-turn rollouts: tokens per second, memory, tensors left behind. --peer runs a
-      script that steps the same batch in PyTorch.
+  npm run bench -- train [--models 50k,4m,135m] [--kernels blas,decomp] [--threads 1,2] [--steps 5] [--python python3]
+      Training steps of random policies on rollouts of five turns: tokens per second, memory, and what 200 steps leave behind. Beside
+      it PyTorch with the same model, rows and threads, where Python has torch and transformers. 135m is a step of LoRA of 1,024 tokens.
   npm run bench -- hugging_face [--python python3] <folder> ...
       Whether transformers and PEFT load these folders of policies, and by how much their logits differ from Leyden's.
 
@@ -73,11 +73,10 @@ const { positionals, values } = parseArgs({
     turns: { type: 'string', default: '20' },
     spans: { type: 'string', default: '20000,100000' },
     seeds: { type: 'string', default: '8' },
-    models: { type: 'string', default: '50k,4m' },
-    kernels: { type: 'string', default: 'decomp,blas' },
+    models: { type: 'string', default: '' },
+    kernels: { type: 'string', default: 'blas,decomp' },
     steps: { type: 'string', default: '5' },
-    peer: { type: 'string', default: '' },
-    sizes: { type: 'string', default: '50k,300k,4M' },
+    threads: { type: 'string', default: '1' },
     agents: { type: 'string', default: '1,8,20,32' },
     python: { type: 'string', default: 'python3' },
     help: { type: 'boolean', default: false },
@@ -103,12 +102,18 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   prompts: () => promptsOnDisk(Number(values.runs), Number(values.turns)),
   assemble: () => assembleOne(numbers(values.spans)),
   endpoint: () => endpoint(Number(values.seconds)),
-  decode: () => decode({ sizes: values.sizes.split(','), agents: numbers(values.agents), seconds: Number(values.seconds) }),
+  decode: () => decode({ models: list(values.models || '50k,300k,4m'), agents: numbers(values.agents), seconds: Number(values.seconds) }),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
   hugging_face: () => huggingFace(positionals.slice(1), values.python),
   train: () =>
-    train({ kernels: values.kernels.split(','), models: values.models.split(','), steps: Number(values.steps), peer: values.peer }),
+    train({
+      models: list(values.models || '50k,4m'),
+      kernels: list(values.kernels),
+      threads: numbers(values.threads),
+      steps: Number(values.steps),
+      python: values.python,
+    }),
 }
 
 const bench = BENCHES[positionals[0] ?? '']
