@@ -47,7 +47,21 @@ interface Linear {
 /** Bytes of keys and values that one block takes. */
 export const bytesPerBlock = ({ layers, kvHeads, headWidth }: ModelConfig): number => 2 * layers * kvHeads * headWidth * BLOCK * 4
 
-export function openForward({ config, weights }: Checkpoint, products: Products, blocks: number, maxRows: number): Forward {
+export function openForward(checkpoint: Checkpoint, products: Products, blocks: number, maxRows: number): Forward {
+  const opening = openingForward(checkpoint, products, blocks, maxRows)
+  for (;;) {
+    const { done, value } = opening.next()
+    if (done) return value
+  }
+}
+
+/** The same in slices: a decoder goes on between them. */
+export function* openingForward(
+  { config, weights }: Checkpoint,
+  products: Products,
+  blocks: number,
+  maxRows: number,
+): Generator<void, Forward> {
   const room = Math.max(maxRows, 2)
   const { hidden, heads, kvHeads, headWidth, feedForward, vocabulary, normEpsilon, frequencies } = config
   const queryWidth = heads * headWidth
@@ -56,8 +70,9 @@ export function openForward({ config, weights }: Checkpoint, products: Products,
   const half = headWidth / 2
   const embedding = weights.get('model.embed_tokens.weight')!.data
   const lastNorm = weights.get('model.norm.weight')!.data
-  const head = products.prepare(config.tied ? embedding : weights.get('lm_head.weight')!.data, vocabulary, hidden)
-  const layers = Array.from({ length: config.layers }, (_, layer) => openLayer(layer))
+  const head = yield* products.prepare(config.tied ? embedding : weights.get('lm_head.weight')!.data, vocabulary, hidden)
+  const layers: Layer[] = []
+  for (let layer = 0; layer < config.layers; layer++) layers.push(yield* openLayer(layer))
 
   // Scratch of one pass; names are what they hold, widths are per row.
   const x = new Float32Array(room * hidden)
@@ -72,22 +87,22 @@ export function openForward({ config, weights }: Checkpoint, products: Products,
   let logits = new Float32Array(0)
   let scores = new Float32Array(256)
 
-  function openLayer(layer: number): Layer {
+  function* openLayer(layer: number): Generator<void, Layer> {
     const find = (name: string) => weights.get(`model.layers.${layer}.${name}`)?.data
-    const linear = (out: number, into: number, ...names: string[]): Linear => {
+    function* linear(out: number, into: number, ...names: string[]): Generator<void, Linear> {
       const biases = names.map((name) => find(`${name}.bias`)).filter((bias) => bias !== undefined)
       return {
-        product: products.prepare(joined(names.map((name) => find(`${name}.weight`)!)), out, into),
+        product: yield* products.prepare(joined(names.map((name) => find(`${name}.weight`)!)), out, into),
         bias: biases.length === 0 ? undefined : joined(biases),
       }
     }
     return {
       norm1: find('input_layernorm.weight')!,
       norm2: find('post_attention_layernorm.weight')!,
-      qkv: linear(qkvWidth, hidden, 'self_attn.q_proj', 'self_attn.k_proj', 'self_attn.v_proj'),
-      output: linear(hidden, queryWidth, 'self_attn.o_proj'),
-      gateUp: linear(2 * feedForward, hidden, 'mlp.gate_proj', 'mlp.up_proj'),
-      down: linear(hidden, feedForward, 'mlp.down_proj'),
+      qkv: yield* linear(qkvWidth, hidden, 'self_attn.q_proj', 'self_attn.k_proj', 'self_attn.v_proj'),
+      output: yield* linear(hidden, queryWidth, 'self_attn.o_proj'),
+      gateUp: yield* linear(2 * feedForward, hidden, 'mlp.gate_proj', 'mlp.up_proj'),
+      down: yield* linear(hidden, feedForward, 'mlp.down_proj'),
       queryNorm: find('self_attn.q_norm.weight'),
       keyNorm: find('self_attn.k_norm.weight'),
       keys: new Float32Array(blocks * BLOCK * kvWidth),

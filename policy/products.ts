@@ -18,8 +18,8 @@ export interface Product {
 export interface Products {
   /** For a person: what multiplies. */
   readonly line: string
-  /** `weight` [out, into], row-major, must not change from now on. */
-  prepare(weight: Float32Array, out: number, into: number): Product
+  /** `weight` [out, into], row-major, must not change from now on. In slices, between which a thread can do something else. */
+  prepare(weight: Float32Array, out: number, into: number): Generator<void, Product>
 }
 
 export interface ProductOptions {
@@ -30,6 +30,9 @@ export interface ProductOptions {
 /** From this size on OpenBLAS is faster. It multiplies more than a million pairs or more with kernels that treat every row alike; two rows of this are so many. */
 const LARGE = 500_001
 
+/** So many numbers are put into place in a slice: some 10 ms. */
+const SLICE = 1 << 20
+
 export async function openProducts({ kernels }: ProductOptions): Promise<Products> {
   const blas = kernels === 'decomp' ? null : await loadBlas()
   if (kernels === 'blas' && !blas)
@@ -37,7 +40,10 @@ export async function openProducts({ kernels }: ProductOptions): Promise<Product
   const small = xnnpackProducts(await loadXnnpack())
   return {
     line: `matrices by XNNPACK${blas ? `, large ones by ${blas.library}` : ''}`,
-    prepare: (weight, out, into) => (blas && weight.length >= LARGE ? blasProduct(blas, weight, out, into) : small(weight, out, into)),
+    *prepare(weight, out, into) {
+      if (blas && weight.length >= LARGE) return blasProduct(blas, weight, out, into)
+      return yield* small(weight, out, into)
+    },
   }
 }
 
@@ -87,7 +93,7 @@ function xnnpackProducts(xnnpack: Xnnpack): Products['prepare'] {
   const left = scratch(xnnpack, ++ids)
   const result = scratch(xnnpack, ++ids)
 
-  return (weight, out, into) => {
+  return function* (weight, out, into) {
     const id = ++ids
     const multiply: Product['multiply'] = (x, rows, y) => {
       const from = left.room(rows * into)
@@ -98,8 +104,14 @@ function xnnpackProducts(xnnpack: Xnnpack): Products['prepare'] {
       y.set(xnnpack.HEAPF32.subarray(to, to + rows * out))
     }
     const pointer = allocate(xnnpack, out * into)
-    const heap = xnnpack.HEAPF32.subarray(pointer >> 2, (pointer >> 2) + out * into)
-    for (let o = 0; o < out; o++) for (let i = 0; i < into; i++) heap[i * out + o] = weight[o * into + i]!
+    const rows = Math.max(1, Math.floor(SLICE / into))
+    for (let from = 0; from < out; from += rows) {
+      // Anew for each slice: the heap moves when it grows.
+      const heap = xnnpack.HEAPF32.subarray(pointer >> 2, (pointer >> 2) + out * into)
+      const to = Math.min(out, from + rows)
+      for (let o = from; o < to; o++) for (let i = 0; i < into; i++) heap[i * out + o] = weight[o * into + i]!
+      yield
+    }
     xnnpack._register_tensor(id, out * into, pointer)
     // The first product packs the matrix into memory of XNNPACK's own, where it stays until the id is given up.
     multiply(new Float32Array(into), 1, new Float32Array(out))
