@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { END_EVENT } from '../data/assemble.ts'
+import { END_EVENT } from '../data/notes.ts'
 import { scoreRecord } from '../data/score_body.ts'
 import type { Order, Result } from './order.ts'
 

@@ -5,7 +5,8 @@ import { createHash } from 'node:crypto'
 import type { Reading } from './dialect.ts'
 import type { Lineage } from './lineage.ts'
 import type { Place } from './rollout.ts'
-import type { Item, LogRecord, Span } from './span.ts'
+import { ROLLOUT_KEYS } from './routing.ts'
+import type { Attributes, Item, LogRecord, Span, Value } from './span.ts'
 import { jsonOf, numberOf } from './values.ts'
 
 /** An item that some dialect understood. */
@@ -17,19 +18,22 @@ export interface Found {
   readonly reading: Reading
 }
 
-/** By start time. Of two records of one span the one that says more counts, and takes from the other what it lacks. */
-export function distinctSpans(items: readonly Item[]): Span[] {
-  const spans: Span[] = []
+/** Of two records of one span the one that says more counts, in the place of the first, and takes from the other what it lacks. */
+export function distinctItems(items: readonly Item[]): Item[] {
+  const distinct: Item[] = []
   const traces = new Map<string, Map<string, number>>()
   for (const item of items) {
-    if (item.signal !== 'span') continue
+    if (item.signal === 'log') {
+      distinct.push(item)
+      continue
+    }
     let places = traces.get(item.trace_id)
     if (!places) traces.set(item.trace_id, (places = new Map()))
     const place = places.get(item.span_id)
-    if (place === undefined) places.set(item.span_id, spans.push(item) - 1)
-    else spans[place] = mergeSpans(spans[place]!, item)
+    if (place === undefined) places.set(item.span_id, distinct.push(item) - 1)
+    else distinct[place] = mergeSpans(distinct[place] as Span, item)
   }
-  return spans.sort((a, b) => compare(a.start_time || a.end_time, b.start_time || b.end_time))
+  return distinct
 }
 
 function mergeSpans(a: Span, b: Span): Span {
@@ -38,13 +42,41 @@ function mergeSpans(a: Span, b: Span): Span {
   return { ...rich, attributes: { ...poor.attributes, ...rich.attributes } }
 }
 
-/** By time; records of one moment keep their order, which is that of a conversation. */
-export const logRecords = (items: readonly Item[]): LogRecord[] =>
-  items.filter((item) => item.signal === 'log').sort((a, b) => compare(a.time, b.time))
+/** What is asked of a span after a dialect has read it: its place, and the few attributes that tell of it. The rest may be megabytes. */
+export const remainsOf = (span: Span): Span => ({
+  signal: 'span',
+  trace_id: span.trace_id,
+  span_id: span.span_id,
+  parent_span_id: span.parent_span_id,
+  remote_parent: span.remote_parent,
+  name: span.name,
+  kind: span.kind,
+  start_time: span.start_time,
+  end_time: span.end_time,
+  status: span.status,
+  status_message: '',
+  attributes: remaining(span.attributes),
+  dropped_attributes: span.dropped_attributes,
+  events: [],
+  links: [],
+  resource: span.resource,
+  scope: span.scope,
+})
+
+function remaining(attributes: Attributes): Attributes {
+  let kept: Record<string, Value> | undefined
+  for (const key of REMAINING) {
+    const value = attributes[key]
+    if (value !== undefined) (kept ??= {})[key] = value
+  }
+  return kept ?? NOTHING
+}
 
 export const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
 
 const SEQUENCE_ID = 'agentlightning.span_sequence_id'
+const REMAINING = [SEQUENCE_ID, ...ROLLOUT_KEYS]
+const NOTHING: Attributes = {}
 
 /** @param node the item's own, or that of the span in which a record was written; -1 for none */
 export function placeOf(item: Item, node: number, dialect: string, { judged }: Pick<Lineage, 'judged'>): Place {

@@ -29,7 +29,7 @@ function add(open: ReturnType<typeof openRollouts>, key: string, spans: SpanSpec
   return rollout
 }
 
-const namesOf = ({ held }: OpenRollout) => heldItems(held!).map((item) => 'name' in item && item.name)
+const namesOf = ({ held }: OpenRollout) => [...heldItems([held!])].map((item) => 'name' in item && item.name)
 
 const due = (open: ReturnType<typeof openRollouts>, now: number) =>
   open.takeDue(now).map(({ rollout, closed_by }) => [rollout.key, closed_by])

@@ -221,14 +221,14 @@ const both = (first: Held, second: Held): Held => ({
   chains: [...first.chains, ...second.chains],
 })
 
-/** The items that are held for a rollout that was taken out, each span id and each identical log record once. */
-export function heldItems({ items }: Held): Item[] {
+/** The items that are held for rollouts that were taken out, each span id and each identical log record once; each is read when it is asked for. */
+export function* heldItems(parts: readonly Held[]): Generator<Item> {
   const seen = new Set<string>()
-  return items.flatMap(({ signal, payload, resource, scope }) => {
+  for (const { signal, payload, resource, scope } of parts.flatMap(({ items }) => items)) {
     const item = (signal === 'traces' ? readSpan : readLog)(payload, resource, scope)
     const id = item.signal === 'span' ? item.trace_id + item.span_id : payload.toString('latin1')
-    if (seen.has(id)) return []
+    if (seen.has(id)) continue
     seen.add(id)
-    return [item]
-  })
+    yield item
+  }
 }

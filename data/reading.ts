@@ -5,14 +5,14 @@
 import { checkCompleteness } from './completeness.ts'
 import type { CallReading, Dialect, Flag, Reading, ToolReading } from './dialect.ts'
 import { mergeDuplicates } from './duplicates.ts'
-import { compare, distinctSpans, logRecords, placeOf, type Found } from './items.ts'
+import { compare, distinctItems, placeOf, remainsOf, type Found } from './items.ts'
 import { lineageOf, type Lineage } from './lineage.ts'
 import { completeCall, completeTool, groupParts } from './parts.ts'
 import { readRewards } from './reward_reading.ts'
 import type { Agent, Call, Place, Problem, Reward, Tool } from './rollout.ts'
 import { hintOfItem, splitKey } from './routing.ts'
 import { askerFor } from './signs.ts'
-import type { Item } from './span.ts'
+import type { Item, LogRecord, Span } from './span.ts'
 import { mergeExecutions, reconcileTools } from './tools.ts'
 import { buildTree, nodesById, type SpanTree } from './tree.ts'
 
@@ -32,22 +32,26 @@ export interface ReadResult {
   readonly traces: number
 }
 
-/** @param items in any order; a span that comes twice counts once */
-export function readItems(items: readonly Item[], dialects: readonly Dialect[]): ReadResult {
-  const spans = distinctSpans(items)
-  const logs = logRecords(items)
+/**
+ * @param items in any order. In an array a span may come twice, and counts once. Whatever else gives items gives each once, and what was
+ * read of a span is let go before the next is asked for: of a huge rollout only what was found in it is held.
+ */
+export function readItems(items: Iterable<Item>, dialects: readonly Dialect[]): ReadResult {
+  const problems: Problem[] = []
+  const { seen, logs } = seeAll(Array.isArray(items) ? distinctItems(items as readonly Item[]) : items, dialects, problems)
+  const spans = seen.map(({ span }) => span)
   const nodes = nodesById(spans)
-  const tree = buildTree(spans, nodes)
   const nodeOf = (trace_id: string, span_id: string) => nodes.get(trace_id)?.get(span_id) ?? -1
-  const problems: Problem[] =
-    tree.cycles > 0 ? [{ reason: 'parent_cycle', span_id: '', detail: `${tree.cycles} parent links were cut` }] : []
+  const tree = buildTree(spans, nodes)
+  if (tree.cycles > 0) problems.push({ reason: 'parent_cycle', span_id: '', detail: `${tree.cycles} parent links were cut` })
 
-  const ask = askerFor(dialects)
-  const asked = spans.map(ask)
-  const ofSpans = spans.map((span, node) => readItem(span, node, asked[node]!.readers, problems))
-  const ofLogs = logs.map((record) => readItem(record, nodeOf(record.trace_id, record.span_id), dialects, problems))
-  const found = [...ofSpans, ...ofLogs].filter((read) => read !== null)
-  const readings = ofSpans.map((read) => read && read.reading)
+  const found: Found[] = []
+  seen.forEach(({ span, read }, node) => read && found.push({ item: span, node, ...read }))
+  for (const item of logs) {
+    const read = readItem(item, dialects, problems)
+    if (read) found.push({ item, node: nodeOf(item.trace_id, item.span_id), ...read })
+  }
+  const readings = seen.map(({ read }) => read && read.reading)
   const lineage = lineageOf(tree, readings)
   const agentOf = ({ node }: Place) => (node === -1 ? -1 : lineage.agent[node]!)
 
@@ -57,7 +61,8 @@ export function readItems(items: readonly Item[], dialects: readonly Dialect[]):
   const { calls: distinct, duplicates } = mergeDuplicates(recorded, lineage.call)
   const calls = checkCompleteness(distinct, agentOf)
   const tools = reconcileTools(calls, mergeExecutions(ran, lineage.tool, agentOf), agentOf)
-  const rewards = readRewards({ spans, logs, calls, nodeOf, lineage, problems }, (node) => asked[node]!.carriers, dialects)
+  const carriersOf = (node: number) => seen[node]!.carriers
+  const rewards = readRewards({ spans, logs, calls, nodeOf, lineage, problems }, carriersOf, dialects)
   const outside = found.filter(({ item, node }) => item.signal === 'log' && node === -1).map(({ item }) => item)
   return {
     ...{ calls, tools, agents, rewards, tree, problems, duplicates },
@@ -66,13 +71,39 @@ export function readItems(items: readonly Item[], dialects: readonly Dialect[]):
   }
 }
 
+interface Seen {
+  /** Whole where it may carry scores, else what remains of it. */
+  readonly span: Span
+  readonly read: Pick<Found, 'dialect' | 'reading'> | null
+  readonly carriers: readonly Dialect[]
+}
+
+/** Spans by start time, each read; and log records by time: those of one moment keep their order, which is that of a conversation. */
+function seeAll(items: Iterable<Item>, dialects: readonly Dialect[], problems: Problem[]): { seen: Seen[]; logs: LogRecord[] } {
+  const ask = askerFor(dialects)
+  const seen: Seen[] = []
+  const logs: LogRecord[] = []
+  for (const item of items) {
+    if (item.signal === 'log') {
+      logs.push(item)
+      continue
+    }
+    const { readers, carriers } = ask(item)
+    seen.push({ span: carriers.length > 0 ? item : remainsOf(item), read: readItem(item, readers, problems), carriers })
+  }
+  return {
+    seen: seen.sort(({ span: a }, { span: b }) => compare(a.start_time || a.end_time, b.start_time || b.end_time)),
+    logs: logs.sort((a, b) => compare(a.time, b.time)),
+  }
+}
+
 /** One malformed span costs one span. */
-function readItem(item: Item, node: number, dialects: readonly Dialect[], problems: Problem[]): Found | null {
+function readItem(item: Item, dialects: readonly Dialect[], problems: Problem[]): Seen['read'] {
   const dialect = dialects.find(({ matches }) => matches(item))
   if (!dialect) return null
   try {
     const reading = dialect.read(item)
-    return reading && { item, node, dialect: dialect.name, reading }
+    return reading && { dialect: dialect.name, reading }
   } catch (error) {
     problems.push({ reason: 'unreadable_span', span_id: item.span_id, detail: `${dialect.name}: ${(error as Error).message}` })
     return null

@@ -2,8 +2,9 @@ import { expect, test } from 'vitest'
 
 import { traces } from '../test/spans.ts'
 import { fromJson } from './otlp_json.ts'
-import { factsOf, hintOf, hintOfItem, splitKey } from './routing.ts'
+import { factsTaker, hintOf, hintOfItem, splitKey } from './routing.ts'
 import { readItem, scan } from './scan.ts'
+import type { Item } from './span.ts'
 
 const batchOf = (attributes: Record<string, string | number>, resource: Record<string, string> = {}) =>
   scan('traces', fromJson('traces', traces('t', [{ id: 'a', attributes }], resource))).batch
@@ -31,6 +32,12 @@ test.each([
   expect(hintOfItem(readItem(batch, 0), 'trace')).toBe(hintOf(batch, 0, 'trace'))
 })
 
+function factsOf(...items: readonly Item[]) {
+  const { take, facts } = factsTaker()
+  items.forEach(take)
+  return facts()
+}
+
 test('a session makes a rollout only where the user said so', () => {
   const batch = batchOf({ 'gen_ai.conversation.id': 'c1' })
   expect(hintOf(batch, 0, 'trace')).toBe('')
@@ -42,9 +49,9 @@ test('task, group, size and mode come from the first item that says them', () =>
     batchOf({ 'leyden.task.id': 't1', 'leyden.group.size': '4' }),
     batchOf({ 'leyden.task.id': 't2', 'leyden.mode': 'val' }, { 'leyden.group.id': 'g' }),
   ].map((batch) => readItem(batch, 0))
-  expect(factsOf(items)).toEqual({ task_id: 't1', group_id: 'g', group_size: 4, mode: 'val' })
+  expect(factsOf(...items)).toEqual({ task_id: 't1', group_id: 'g', group_size: 4, mode: 'val' })
 })
 
 test.each(['0', '-3', 'four', '1.5', '5000000000'])('a group size of %s says nothing', (size) => {
-  expect(factsOf([readItem(batchOf({ 'leyden.group.size': size }), 0)]).group_size).toBe(0)
+  expect(factsOf(readItem(batchOf({ 'leyden.group.size': size }), 0)).group_size).toBe(0)
 })

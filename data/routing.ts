@@ -35,6 +35,15 @@ function saysAnything({ slots, keys }: SpanBatch, i: number): boolean {
   return false
 }
 
+/** By these an item names its rollout. */
+export const ROLLOUT_KEYS: readonly string[] = [
+  'agentlightning.rollout_id',
+  'agentlightning.attempt_id',
+  'leyden.rollout.id',
+  'leyden.attempt.id',
+  'metadata.requester_custom_headers',
+]
+
 const HINTS: readonly string[] = [
   'agentlightning.rollout_id',
   'leyden.rollout.id',
@@ -82,20 +91,27 @@ export interface Facts {
 /** A UInt32, as it is stored. */
 const LARGEST_GROUP = 2 ** 32 - 1
 
-export function factsOf(items: readonly Item[]): Facts {
-  const first = (key: string) => {
-    for (const item of items) {
-      const value = text(item.attributes[key]) || text(item.resource[key])
-      if (value) return value
-    }
-    return ''
-  }
-  const size = Number(first('leyden.group.size'))
+/** The items are shown to it one by one. */
+export function factsTaker(): { take(item: Item): void; facts(): Facts } {
+  const said = { 'leyden.task.id': '', 'leyden.group.id': '', 'leyden.group.size': '', 'leyden.mode': '' }
+  const keys = Object.keys(said) as (keyof typeof said)[]
+  let resource: Attributes | undefined
   return {
-    task_id: first('leyden.task.id'),
-    group_id: first('leyden.group.id'),
-    group_size: Number.isInteger(size) && size > 0 && size <= LARGEST_GROUP ? size : 0,
-    mode: first('leyden.mode') === 'val' ? 'val' : 'train',
+    take(item) {
+      for (const key of keys) if (said[key] === '') said[key] = text(item.attributes[key])
+      if (item.resource === resource) return
+      resource = item.resource
+      for (const key of keys) if (said[key] === '') said[key] = text(resource[key])
+    },
+    facts() {
+      const size = Number(said['leyden.group.size'])
+      return {
+        task_id: said['leyden.task.id'],
+        group_id: said['leyden.group.id'],
+        group_size: Number.isInteger(size) && size > 0 && size <= LARGEST_GROUP ? size : 0,
+        mode: said['leyden.mode'] === 'val' ? 'val' : 'train',
+      }
+    },
   }
 }
 

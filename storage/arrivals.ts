@@ -1,8 +1,8 @@
 // What was stored is added to the rollouts that are open. Here it is decided which rollout each item belongs to.
 
-import { END_EVENT } from '../data/assemble.ts'
 import { steadyNow } from '../data/clock.ts'
 import { linkedTraces } from '../data/links.ts'
+import { END_EVENT } from '../data/notes.ts'
 import type { OpenRollouts } from '../data/open_rollouts.ts'
 import { placeOf } from '../data/routing.ts'
 import { attribute } from '../data/scan.ts'

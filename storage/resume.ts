@@ -1,6 +1,6 @@
 // Opens again what an earlier process left open, or closed before its last spans came.
 
-import { END_EVENT } from '../data/assemble.ts'
+import { END_EVENT } from '../data/notes.ts'
 import { steadyNow } from '../data/clock.ts'
 import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Books } from './arrivals.ts'

@@ -46,7 +46,7 @@ export async function nextRevisions(
 
   const covered = await storage.coveredByOld(keys.filter((key) => revisions.has(routeKey(key.rollout_id, key.attempt_id))))
   const rollouts = [...parts].map(([key, part]) => {
-    const items = partial.has(key) ? (readBack.get(key) ?? []) : part.flatMap(({ rollout }) => heldItems(rollout.held!))
+    const items = partial.has(key) ? (readBack.get(key) ?? []) : heldItems(part.map(({ rollout }) => rollout.held!))
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
     // And what is taken over is no first revision: its rewards may be known.

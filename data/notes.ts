@@ -1,0 +1,118 @@
+// What the items of a rollout say of it as a whole, noted as they pass by: nothing of an item is kept but that.
+
+import { EVALUATION } from './evaluation.ts'
+import type { Rollout, Status } from './rollout.ts'
+import { factsTaker, type Facts } from './routing.ts'
+import type { Attributes, Item, LogRecord, Span, Value } from './span.ts'
+import { sessionOf, textOf } from './values.ts'
+
+/** The log event that ends a rollout; its attribute `leyden.rollout.status` (or `status`) says how. */
+export const END_EVENT = 'leyden.rollout.end'
+
+/** Far more than any run has; it bounds what one that repeats an attribute with ever new values costs. */
+const MAX_KEYS = 100_000
+const STATUSES: readonly string[] = ['succeeded', 'failed', 'cancelled', 'timeout', 'limit']
+
+export interface Notes extends Facts, Pick<Rollout, 'status' | 'complete' | 'started_at' | 'ended_at' | 'spans' | 'trace_ids'> {
+  /** Values of the session and of the attributes that were to be noted. */
+  readonly keys: Keys
+}
+
+/** Names and values, each pair once. */
+export interface Keys {
+  add(name: string, value: string | undefined): void
+  list(): [string, string][]
+}
+
+export interface NoteTaker {
+  note(item: Item): void
+  notes(): Notes
+}
+
+/** @param joinKeys attributes by whose value a reward may name the rollout */
+export function noteTaker(session: string, joinKeys: readonly string[]): NoteTaker {
+  const keys = distinctKeys()
+  const facts = factsTaker()
+  const traces = new Set<string>()
+  let spans = 0
+  let started = 0n
+  let ended = 0n
+  let roots = 0
+  let failed = false
+  let end: LogRecord | undefined
+  let resource: Attributes | undefined
+  let itsSession: string | undefined
+
+  function note(item: Item): void {
+    spans++
+    if (item.trace_id !== '') traces.add(item.trace_id)
+    facts.take(item)
+    if (item.signal === 'span') noteSpan(item)
+    else noteRecord(item)
+  }
+
+  function noteSpan(span: Span): void {
+    notePeriod(span.start_time, span.end_time)
+    noteKeys(span)
+    if ((span.parent_span_id !== '' && !span.remote_parent) || span.end_time === 0n) return
+    roots++
+    failed ||= span.status === 2
+  }
+
+  function noteRecord(record: LogRecord): void {
+    notePeriod(record.time, record.time)
+    if (record.event_name === END_EVENT) end ??= record
+    // What a score names is not what the rollout says of itself.
+    if (record.event_name !== EVALUATION) noteKeys(record)
+  }
+
+  function notePeriod(from: bigint, to: bigint): void {
+    if (from > 0n && (started === 0n || from < started)) started = from
+    if (to > ended) ended = to
+  }
+
+  function noteKeys(item: Item): void {
+    // Neighbours mostly share one.
+    if (item.resource !== resource) itsSession = sessionOf(item.resource)
+    resource = item.resource
+    keys.add(session, sessionOf(item.attributes) ?? itsSession)
+    for (const name of joinKeys) keys.add(name, textOf(item.attributes[name]) ?? textOf(item.resource[name]))
+  }
+
+  const notes = (): Notes => ({
+    ...facts.facts(),
+    status: end ? statusOf(end) : roots === 0 ? '' : failed ? 'failed' : 'succeeded',
+    complete: end !== undefined || roots > 0,
+    started_at: started,
+    ended_at: ended > started ? ended : started,
+    spans,
+    trace_ids: [...traces],
+    keys,
+  })
+
+  return { note, notes }
+}
+
+function distinctKeys(): Keys {
+  const names = new Map<string, Set<string>>()
+  let count = 0
+  return {
+    add(name, value) {
+      if (value === undefined || count === MAX_KEYS) return
+      let values = names.get(name)
+      if (!values) names.set(name, (values = new Set()))
+      if (values.has(value)) return
+      values.add(value)
+      count++
+    },
+    list: () => [...names].flatMap(([name, values]) => [...values].map((value): [string, string] => [name, value])),
+  }
+}
+
+function statusOf(end: LogRecord): Status {
+  const said = [end.attributes['leyden.rollout.status'], end.attributes['status'], end.body, field(end.body, 'status')]
+  return (said.find((value) => STATUSES.includes(value as string)) ?? 'succeeded') as Status
+}
+
+const field = (value: Value, key: string): Value | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, Value>)[key] : undefined
