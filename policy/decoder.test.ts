@@ -9,7 +9,7 @@ import { makePolicy, wordLevelFolder } from '../test/policy.ts'
 import { openLearner } from './learner.ts'
 import { readCheckpoint, writeCheckpoint } from './checkpoint.ts'
 import { openDecoder, type DecoderOptions } from './decoder.ts'
-import { DecoderBusy, type Decoder, type Generation, type SampledToken, type Sampling } from './decoding.ts'
+import { DecoderBusy, type Decoder, type SampledToken, type Sampling } from './decoding.ts'
 
 const FIXTURES = join(import.meta.dirname, '../test/fixtures/policy')
 const scratch = mkdtempSync(join(tmpdir(), 'leyden-decoder-'))
