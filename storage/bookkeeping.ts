@@ -2,7 +2,7 @@
 
 import { TupleParam, type ClickHouseClient } from '@clickhouse/client'
 
-import { LONG_STATEMENT, textList } from './literals.ts'
+import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import type { Member, Storage, Uncovered } from './storage.ts'
 
 /** Ids asked for in one query: they travel in the URL. */
@@ -21,7 +21,14 @@ export const versionOf = ({ reward_id, given_at }: { reward_id: string; given_at
 
 export function bookkeeping(client: ClickHouseClient): Bookkeeping {
   async function select<T>(query: string, query_params: Record<string, unknown> = {}, abort?: AbortSignal): Promise<T[]> {
-    return (await client.query({ query, query_params, format: 'JSONEachRow', ...(abort ? { abort_signal: abort } : {}) })).json<T>()
+    const answer = await client.query({
+      query,
+      query_params,
+      format: 'JSONEachRow',
+      clickhouse_settings: SMALL_STATEMENT,
+      ...abortable(abort),
+    })
+    return answer.json<T>()
   }
 
   async function inChunks<A, T>(all: readonly A[], ask: (some: readonly A[]) => Promise<T[]>): Promise<T[]> {
@@ -76,8 +83,8 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
     const query = `
       SELECT DISTINCT reward_id, toUnixTimestamp64Milli(given_at) AS given_at FROM rewards
       WHERE tenant = '' AND reward_id IN ${textList(rewardIds)}`
-    const clickhouse_settings = { ...LONG_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
-    const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings, ...(abort ? { abort_signal: abort } : {}) })
+    const clickhouse_settings = { ...LONG_STATEMENT, ...SMALL_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
+    const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings, ...abortable(abort) })
     return (await answer.json<{ reward_id: string; given_at: number }>()).map(versionOf)
   }
 
@@ -115,7 +122,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
       )
       GROUP BY trace_id
       ORDER BY first_received_at
-      SETTINGS output_format_json_quote_64bit_integers = 0`)
+      SETTINGS output_format_json_quote_64bit_integers = 0, max_threads = 0`)
 
   const lastArrival: Bookkeeping['lastArrival'] = async () => {
     const query = 'SELECT toUnixTimestamp64Milli(max(received_at)) AS at FROM spans SETTINGS output_format_json_quote_64bit_integers = 0'
@@ -124,6 +131,8 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
 
   return { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival }
 }
+
+const abortable = (abort?: AbortSignal) => (abort ? { abort_signal: abort } : {})
 
 const keyParams = (rollouts: readonly RolloutId[]) => ({
   ids: rollouts.map(({ rollout_id }) => rollout_id),

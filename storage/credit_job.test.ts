@@ -146,6 +146,18 @@ test('by task, each visit is credited as it comes, however many come and without
   ])
 })
 
+test('ten thousand rollouts of one group are compared with each other', async () => {
+  const g = { group_id: 'huge', group_size: 10_000 }
+  await commit(...Array.from({ length: 10_000 }, (_, i) => scored(`huge-${i}`, i % 2, g)))
+  await soon(() => credits('huge'), 1)
+  expect(await credits('huge')).toMatchObject([{ members: 10_000, effective_size: 10_000 }])
+  const found = `SELECT advantage, count() AS n FROM transitions WHERE group_id = 'huge' GROUP BY advantage ORDER BY advantage`
+  expect(await storage.rows(found)).toEqual([
+    { advantage: -0.5, n: 5_000 },
+    { advantage: 0.5, n: 5_000 },
+  ])
+})
+
 test('no staging table is left behind', async () => {
   expect(await storage.rows("SELECT name FROM system.tables WHERE name LIKE 'credit_staging%'")).toEqual([])
 })

@@ -3,6 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import { routeKey } from '../data/routing.ts'
+import { SMALL_STATEMENT } from './literals.ts'
 import type { RolloutKey } from './reward_targets.ts'
 
 /**
@@ -18,6 +19,7 @@ export async function coveredByOld(client: ClickHouseClient, rollouts: readonly 
       SETTINGS output_format_json_quote_64bit_integers = 0`,
     query_params: { ids: rollouts.map(({ rollout_id }) => rollout_id), before: Date.now() - Math.round(ttl / 2) },
     format: 'JSONEachRow',
+    clickhouse_settings: SMALL_STATEMENT,
   })
   const rows = await answer.json<RolloutKey & { spans: number }>()
   return new Map(rows.map(({ rollout_id, attempt_id, spans }) => [routeKey(rollout_id, attempt_id), spans]))

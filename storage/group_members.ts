@@ -85,7 +85,8 @@ export async function groupsLeftOut(deps: Deps): Promise<string[]> {
     deps,
     `SELECT DISTINCT group_id FROM (SELECT group_id, credit_version FROM transitions WHERE group_id != '') AS live
      LEFT JOIN (SELECT group_id, max(credit_version) AS version FROM credits GROUP BY group_id) AS c USING group_id
-     WHERE credit_version IS NULL OR credit_version != version`,
+     WHERE credit_version IS NULL OR credit_version != version
+     SETTINGS max_threads = 0`,
   )
   return rows.map(({ group_id }) => group_id)
 }

@@ -27,6 +27,9 @@ export interface LeaseOptions {
   report(problem: string | null): void
 }
 
+/** Name of the lease that whoever trains a policy holds. */
+export const trainerLease = (policy: string): string => `trainer ${policy}`
+
 const LASTS_S = 30
 const RENEW_MS = 10_000
 /** Before it ends, the holder no longer trusts its own. */

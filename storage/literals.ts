@@ -6,7 +6,7 @@ const literal = (text: string): string => `'${text.replace(/[\\'\0]/g, (c) => ES
 /** For the right side of IN. */
 export const textList = (values: Iterable<string>): string => `(${[...values].map(literal).join(',') || "''"})`
 
-/** For what reads or writes little: more threads only cost more. */
+/** For what reads or writes little: more threads only cost more. A statement that reads a whole table sets 0, as many as there are. */
 export const SMALL_STATEMENT = { max_threads: 1 } as const
 
 /** A statement may be so long then. */

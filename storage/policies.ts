@@ -3,6 +3,8 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
+import { SMALL_STATEMENT } from './literals.ts'
+
 export type VersionStatus = 'candidate' | 'live' | 'retired'
 
 export interface Policy {
@@ -115,7 +117,7 @@ export function policiesOf(client: ClickHouseClient): Policies {
     )
 
   async function select<T>(query: string, query_params: Record<string, unknown> = {}): Promise<T[]> {
-    const clickhouse_settings = { output_format_json_quote_64bit_integers: 0 } as const
+    const clickhouse_settings = { ...SMALL_STATEMENT, output_format_json_quote_64bit_integers: 0 } as const
     return (await client.query({ query, query_params, format: 'JSONEachRow', clickhouse_settings })).json<T>()
   }
 

@@ -3,7 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import { targetKey } from '../data/stray_rewards.ts'
-import { LONG_STATEMENT, textList } from './literals.ts'
+import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 
 export interface RolloutKey {
   readonly rollout_id: string
@@ -21,7 +21,7 @@ export async function findTargets(client: ClickHouseClient, keys: readonly strin
   }
   if (values.size === 0) return new Map()
   const query = [...values].map(([name, own]) => (QUESTIONS[name] ?? byKey(name))(own)).join('\nUNION ALL\n')
-  const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings: LONG_STATEMENT })
+  const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings: { ...LONG_STATEMENT, ...SMALL_STATEMENT } })
   const found = await answer.json<RolloutKey & { name: string; value: string }>()
   return new Map(found.map(({ name, value, rollout_id, attempt_id }) => [targetKey(name, value), { rollout_id, attempt_id }]))
 }

@@ -2,12 +2,15 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
+import { trainerLease } from './lease.ts'
+import { SMALL_STATEMENT } from './literals.ts'
 import { policiesOf } from './policies.ts'
 
 export interface RolloutRun {
   ended(): Promise<ReadonlySet<string>>
   spent(groups: readonly string[]): Promise<ReadonlySet<string>>
   live(): Promise<number | null>
+  training(): Promise<boolean>
 }
 
 /** @param patience a group that so many updates, and one more, did not use is not waited for */
@@ -29,13 +32,18 @@ export function rolloutRun(
     return (await policies.live(policy))?.version ?? null
   }
 
+  const training = async () => (await column(HELD, { name: trainerLease(policy) })).size > 0
+
   async function column(query: string, query_params: Record<string, unknown>): Promise<Set<string>> {
-    const answer = await client.query({ query, query_params, format: 'JSONEachRow' })
+    const answer = await client.query({ query, query_params, format: 'JSONEachRow', clickhouse_settings: SMALL_STATEMENT })
     return new Set((await answer.json<{ id: string }>()).map(({ id }) => id))
   }
 
-  return { ended, spent, live }
+  return { ended, spent, live, training }
 }
+
+const HELD = `
+SELECT holder AS id FROM leases WHERE name = {name:String} GROUP BY holder HAVING argMax(until, renewed_at) > now64(3)`
 
 // Used by an update that is recorded; or credited, and every advantage 0 or none; or older than the last so many updates.
 const SPENT = `
