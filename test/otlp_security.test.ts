@@ -12,7 +12,7 @@ import tls from 'node:tls'
 import { gzipSync } from 'node:zlib'
 
 import * as grpc from '@grpc/grpc-js'
-import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 
 import basic_auth from '../extensions/basic_auth.ts'
 import bearer_token_auth from '../extensions/bearer_token_auth.ts'
@@ -20,6 +20,7 @@ import type { Outputs, Receiver } from '../pipeline/component.ts'
 import otlp from '../receivers/otlp.ts'
 import { authority, signedBy, written, type Certificate } from './certificates.ts'
 import { configure, problems, testContext } from './conformance.ts'
+import * as exactly from './otlp/client.ts'
 
 /** gRPC on the server of our own, and on grpc-js. */
 const PROTOCOLS = ['grpc', 'grpc-js', 'http'] as const
@@ -285,6 +286,16 @@ describe('one client cannot keep the others out:', () => {
     expect(context.counts.receiver_limit_hits).toBe(1)
   })
 
+  test.each(PROTOCOLS)('a body that takes long to unpack is overtaken by what comes after it: %s', async (protocol) => {
+    const { port } = await start(protocol, {})
+    const send = protocol === 'http' ? byHttp(port) : byGrpc(port)
+    const order: string[] = []
+    const answered = (which: string) => (answer: string) => void order.push(`${which}: ${answer}`)
+    const large = gzipSync(request('a'.repeat(20_000_000)))
+    await Promise.all([send(large, true).then(answered('large')), send(request('b'), false).then(answered('small'))])
+    expect(order).toEqual(['small: ok', 'large: ok'])
+  })
+
   test('a small body that says it unpacks to a large one takes no room for it', async () => {
     const { port, context } = await start('http', { max_request_body_size: 2 ** 20 }, { admission: { request_limit_mib: 1 } })
     const lie = gzipSync(request('short'))
@@ -322,6 +333,25 @@ function varint(n: number): Buffer {
   const bytes = []
   for (; n > 127; n >>>= 7) bytes.push((n & 127) | 128)
   return Buffer.from([...bytes, n])
+}
+
+/** Bodies as they go out, one on the heels of the other. */
+function byHttp(port: number) {
+  return async (body: Buffer, gzip: boolean) => {
+    const headers = { 'content-type': 'application/x-protobuf', ...(gzip && { 'content-encoding': 'gzip' }) }
+    const { status } = await exactly.sendHttp(port, { method: 'POST', path: '/v1/traces', headers, body })
+    return status === 200 ? 'ok' : String(status)
+  }
+}
+
+function byGrpc(port: number) {
+  const session = http2.connect(`http://127.0.0.1:${port}`)
+  onTestFinished(() => session.destroy())
+  return async (body: Buffer, gzip: boolean) => {
+    const headers: Record<string, string> = gzip ? { 'grpc-encoding': 'gzip' } : {}
+    const { grpc_code } = await exactly.sendGrpc(session, { path: EXPORT, headers, body, compressed: gzip })
+    return grpc_code === 0 ? 'ok' : String(grpc_code)
+  }
 }
 
 async function postHttp(port: number, name: string, gzip = false): Promise<string> {
