@@ -76,6 +76,10 @@ test('what is not JSON is refused as malformed', () => {
   expect(() => parseJson('{"resourceSpans":')).toThrow('not JSON: ')
 })
 
+test.each(['{}', '['])('a document of too many %s is refused before it is parsed', (part) => {
+  expect(() => parseJson(`[${`${part},`.repeat(1 << 22)}1]`)).toThrow('more than 4194304 objects and arrays')
+})
+
 test('a resource keeps what its envelope says beside attributes', () => {
   const resource = { droppedAttributesCount: 2, entityRefs: [{ type: 'service', idKeys: ['service.name', 'service.version'] }] }
   expect(decode(messages.Resource, encode(messages.Resource, resource))).toEqual(resource)

@@ -196,8 +196,8 @@ test('a resource of too many attributes is refused, and so is a request that has
 
 test('a request of too many items is refused', () => {
   const records = Buffer.alloc(2 * (MAX_ITEMS + 1), '1200', 'hex')
-  const scopeLogs = Buffer.concat([Buffer.from('1282808001', 'hex'), records])
-  const body = Buffer.concat([Buffer.from('0a87808001', 'hex'), scopeLogs])
+  const scopeLogs = Buffer.concat([Buffer.from('12828010', 'hex'), records])
+  const body = Buffer.concat([Buffer.from('0a868010', 'hex'), scopeLogs])
   expect(() => scan('logs', body)).toThrow(`more than ${MAX_ITEMS} items in one request`)
 })
 

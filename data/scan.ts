@@ -35,7 +35,7 @@ export const ROUTING_KEYS = [
 ] as const
 
 /** Items in one request. Far above any exporter's batch; it bounds what a body of empty items costs. */
-export const MAX_ITEMS = 1 << 20
+export const MAX_ITEMS = 1 << 17
 /** Far above the limits of any SDK: what is two bytes in a request is a hundred where it is read. */
 export const MAX_PARTS = 100_000
 /** In one request. */
