@@ -124,6 +124,13 @@ test('a group of which a row is not credited yet, or credited anew, waits', asyn
   expect(await training.ready(0)).toEqual([])
 })
 
+test('a group of which a rollout never comes is not ready, and holds up no other', async () => {
+  await commit(sampled('alone', 'unfinished', 1, { policy: 'unfinished' }))
+  await group('finished', { policy: 'unfinished' })
+  const ready = async () => (await trainingOf(storage.client, 'unfinished').ready(0)).map(({ group_id }) => group_id)
+  expect(await ready()).toEqual(['finished'])
+})
+
 test('rollouts of mode val are never trained on, and tell how a version does', async () => {
   const training = trainingOf(storage.client, 'judged')
   await commit(sampled('judged1', 'judged', 1, { policy: 'judged', version: 4, mode: 'val' }))
