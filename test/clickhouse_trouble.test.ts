@@ -1,0 +1,59 @@
+// ClickHouse is there but cannot do its work: its disk is full, or it is slow. test/durability.test.ts is about one that is away.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import { freePort, startLeyden, type Leyden } from './leyden.ts'
+import { openStorage, type OpenStorage } from '../storage/open.ts'
+import { traces } from './spans.ts'
+
+let leyden: Leyden
+let storage: OpenStorage
+let health: number
+beforeAll(async () => {
+  health = await freePort()
+  leyden = await startLeyden(`
+extensions: {health_check: {endpoint: "127.0.0.1:${health}"}}
+service: {extensions: [clickhouse_storage, health_check]}
+`)
+  storage = await openStorage({ url: `embedded:${leyden.folder}` })
+})
+afterAll(async () => {
+  await storage.close()
+  await leyden.remove()
+})
+
+const alter = (how: string) => storage.client.command({ query: `ALTER TABLE spans ${how}` })
+const post = (name: string) => leyden.post('traces', traces(name, [{ id: name }]))
+const isHealthy = async () => (await fetch(`http://127.0.0.1:${health}/`)).ok
+
+async function stored(): Promise<number> {
+  const [row] = await leyden.query<{ n: number }>('SELECT toUInt32(count()) AS n FROM spans_unique')
+  return row!.n
+}
+
+test('its disk is full: clients are told to come again, health says so, and all goes on alone when there is room', async () => {
+  expect((await post('before')).status).toBe(200)
+  await alter('MODIFY SETTING min_free_disk_bytes_to_perform_insert = 1000000000000000')
+  const refused = await post('meanwhile')
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+  expect(await refused.text()).toContain('enough free space')
+  expect(await isHealthy()).toBe(false)
+  expect(await stored()).toBe(1)
+
+  await alter('RESET SETTING min_free_disk_bytes_to_perform_insert')
+  expect((await post('meanwhile')).status).toBe(200)
+  expect(await stored()).toBe(2)
+  expect(await isHealthy()).toBe(true)
+}, 20_000)
+
+test('it is slow: requests wait, and each that is acknowledged is stored', async () => {
+  const before = await stored()
+  await alter('ADD CONSTRAINT slow CHECK sleep(0.7) = 0')
+  const requests = Array.from({ length: 100 }, async (_, i) => {
+    await new Promise((resolve) => setTimeout(resolve, i * 10))
+    return (await post(`slow ${i}`)).status
+  })
+  expect(await Promise.all(requests)).toEqual(Array(100).fill(200))
+  expect(await stored()).toBe(before + 100)
+  await alter('DROP CONSTRAINT slow')
+}, 20_000)
