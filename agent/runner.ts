@@ -22,6 +22,8 @@ export interface RunnerOptions extends Run {
   /** Steps between evaluations of the live version. */
   readonly eval_every: number
   readonly max_attempts: number
+  /** Milliseconds in which a trainer that was at work may be started again, before it counts as ended. */
+  readonly trainer_grace: number
   /** Address of the endpoint, without a path. */
   readonly endpoint: string
 }
@@ -36,6 +38,8 @@ export interface RunnerParts {
     spent(groups: readonly string[]): Promise<ReadonlySet<string>>
     /** The live version of the policy; null before there is one. */
     live(): Promise<number | null>
+    /** Whether a trainer of the policy is at work: it has begun a step, and has not ended. */
+    training(): Promise<boolean>
   }
   deliver(order: Order, outcome: Outcome): Promise<void>
   report(progress: Progress): void
@@ -65,9 +69,17 @@ export interface StepProgress {
 }
 
 const LOOK_MS = 200
+/** How long it may take until what was told of a rollout is stored. */
+const STORED_MS = 30_000
 
-/** Resolves when all steps are done; rejects when workers cannot be kept alive or Leyden stays away. */
-export async function runRollouts(options: RunnerOptions, { workers, store, deliver, report, stop }: RunnerParts): Promise<void> {
+/**
+ * Resolves when all steps are done and stored, or the trainer that they are for has ended: then with that. Rejects when workers cannot be kept
+ * alive or Leyden stays away.
+ */
+export async function runRollouts(
+  options: RunnerOptions,
+  { workers, store, deliver, report, stop }: RunnerParts,
+): Promise<'done' | 'trainer ended'> {
   const { tasks_per_step, group_size, ahead, eval_tasks } = options
   const most = tasks_per_step * ((ahead ?? 1) + 1)
   const ended = await store.ended()
@@ -79,6 +91,10 @@ export async function runRollouts(options: RunnerOptions, { workers, store, deli
   let running = 0
   let version = await store.live()
   let failure: Error | undefined
+  /** Rollouts whose end was told. */
+  const told = new Set<string>()
+  let trainer = 'not seen' as 'not seen' | 'at work' | 'ended'
+  let lastAtWork = 0
 
   const visits = trainingVisits(options, options.tasks)
   for (let step = 0; step < options.steps && going(); step++) {
@@ -94,9 +110,11 @@ export async function runRollouts(options: RunnerOptions, { workers, store, deli
   if (options.steps % options.eval_every === 0 && going()) await evaluate(options.steps)
   await Promise.all(groups)
   if (failure) throw failure
+  await stored()
+  return trainer === 'ended' ? 'trainer ended' : 'done'
 
   function going(): boolean {
-    return !stop.aborted && failure === undefined
+    return !stop.aborted && failure === undefined && trainer !== 'ended'
   }
 
   async function evaluate(step: number): Promise<void> {
@@ -122,7 +140,24 @@ export async function runRollouts(options: RunnerOptions, { workers, store, deli
       for (const group of spent) open.delete(group)
       version = await store.live()
       tell()
-      if (open.size >= most) await sleep(LOOK_MS)
+      if (open.size < most) return
+      await lookForTrainer()
+      await sleep(LOOK_MS)
+    }
+  }
+
+  /** One that did all of its steps will use no group any more. */
+  async function lookForTrainer(): Promise<void> {
+    const now = performance.now()
+    if (await store.training()) [trainer, lastAtWork] = ['at work', now]
+    else if (trainer === 'at work' && now - lastAtWork > options.trainer_grace) trainer = 'ended'
+  }
+
+  /** Whoever reads what came of the run, when it has ended, finds all of it. */
+  async function stored(): Promise<void> {
+    for (const until = performance.now() + STORED_MS; told.size > 0 && !stop.aborted; await sleep(LOOK_MS)) {
+      for (const id of await store.ended()) told.delete(id)
+      if (performance.now() > until) return
     }
   }
 
@@ -148,6 +183,7 @@ export async function runRollouts(options: RunnerOptions, { workers, store, deli
       running++
       const result = await workers.run(order).finally(() => running--)
       await deliver(order, result ?? { status: 'failed' })
+      told.add(id)
       const outcome = result?.status ?? 'lost'
       statuses[outcome] = (statuses[outcome] ?? 0) + 1
       if (result?.reward !== undefined) rewards.push(result.reward)

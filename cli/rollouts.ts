@@ -27,7 +27,8 @@ Flags:
   --tasks <file>         a task a line, JSON; its task_id, else a hash of the line, is its id
   --group-size <n>       rollouts of each visit of a task, which are compared with each other (8)
   --tasks-per-step <n>   groups that an update of the trainer uses (12)
-  --ahead <n>            how many updates rollouts may run ahead of the trainer, 0 or 1; without it nothing is waited for
+  --ahead <n>            how many updates rollouts may run ahead of the trainer, 0 or 1; without it nothing is waited for;
+                         with it the run ends when the trainer has ended
   --steps <n>            ends after so many steps; without it, when it is told to stop
   --eval-tasks <file>    tasks that the live version answers greedily, in mode val
   --eval-every <n>       steps between evaluations (10)
@@ -48,6 +49,8 @@ Example:
 /** How long Leyden may be away before the run ends. */
 const PATIENCE_MS = 5 * 60_000
 const ASK_AGAIN_MS = 1_000
+/** Whoever starts a trainer again does so by then, and it has begun a step. */
+const TRAINER_GRACE_MS = 60_000
 /** A trainer that wants fewer rows than there are passes groups over for a while. */
 const MORE_UPDATES = 2
 
@@ -87,7 +90,9 @@ const run = command({
 
     const { client, close } = await connect(options)
     const stop = new AbortController()
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+    const signals = ['SIGINT', 'SIGTERM'] as const
+    const end = () => stop.abort()
+    for (const signal of signals) process.once(signal, end)
     const workers = startWorkers({
       command: words,
       workers: whole('workers'),
@@ -96,31 +101,34 @@ const run = command({
       env: { ...process.env, ...io.env },
       print: (line) => io.stderr(`${line}\n`),
     })
-    const { report, end } = io.terminal ? bar(io) : lines(io)
+    const display = io.terminal ? bar(io) : lines(io)
     try {
-      await runRollouts(
+      const ending = await runRollouts(
         {
           ...{ name, policy, group_size, seed, tasks, eval_tasks, ahead },
           tasks_per_step: whole('tasks-per-step'),
           steps: flags.steps === undefined ? Infinity : whole('steps'),
           eval_every: whole('eval-every'),
           max_attempts: whole('max-attempts'),
+          trainer_grace: TRAINER_GRACE_MS,
           endpoint: flags.endpoint.replace(/\/$/, ''),
         },
         {
           workers,
           store: patient(rolloutRun(client, { name, policy, patience: (ahead ?? 0) + MORE_UPDATES })),
           deliver: delivery(flags.otlp.replace(/\/$/, ''), PATIENCE_MS),
-          report,
+          report: display.report,
           stop: stop.signal,
         },
       )
+      if (ending === 'trainer ended') io.stderr(`nobody trains the policy "${policy}" any more: no rollout would be used\n`)
       return 0
     } catch (error) {
       io.stderr(`Error: ${(error as Error).message}\n`)
       return 1
     } finally {
-      end()
+      display.end()
+      for (const signal of signals) process.off(signal, end)
       await workers.close()
       await close()
     }
@@ -149,7 +157,8 @@ function patient(store: RolloutRun): RolloutRun {
       }
     }
   }
-  return { ended: () => ask(store.ended), live: () => ask(store.live), spent: (groups) => ask(() => store.spent(groups)) }
+  const { ended, live, training, spent } = store
+  return { ended: () => ask(ended), live: () => ask(live), training: () => ask(training), spent: (groups) => ask(() => spent(groups)) }
 }
 
 async function tasksIn(file: string, io: Io): Promise<Task[]> {

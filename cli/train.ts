@@ -7,7 +7,7 @@ import type { Plan, Unit } from '../pipeline/config.ts'
 import { lockFolder } from '../pipeline/disk/folder_lock.ts'
 import { openLearner } from '../policy/learner.ts'
 import type { ConnectionOptions } from '../storage/connection.ts'
-import { lease, type Lease } from '../storage/lease.ts'
+import { lease, trainerLease, type Lease } from '../storage/lease.ts'
 import { openStorage, type OpenStorage } from '../storage/open.ts'
 import { trainingOf } from '../storage/training.ts'
 import { objectiveOf } from '../trainer/algorithms/index.ts'
@@ -141,7 +141,7 @@ async function lock({ policy, policies_dir }: TrainerOptions): Promise<() => Pro
 /** … and in the same database, whatever their machines are. */
 function policyLease({ client }: OpenStorage, policy: string): Lease {
   const what = `policy ${policy} is trained`
-  return lease({ client, name: `trainer ${policy}`, what, run: (attempt) => attempt(), report: () => {} })
+  return lease({ client, name: trainerLease(policy), what, run: (attempt) => attempt(), report: () => {} })
 }
 
 /** Fires when the process is told to end, or when the one that started it is gone. */
