@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
+import { groupAdvantages } from '../credit/group.ts'
 import type { CreditSpec, Rollout } from '../data/rollout.ts'
 import { rollout } from '../test/conformance.ts'
+import { seeded } from '../test/random.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
 import { openStorage } from './open.ts'
 
@@ -144,6 +146,37 @@ test('by task, each visit is credited as it comes, however many come and without
     { rollout_id: 'd2', advantage: -0.5, credit_version: 2 },
     { rollout_id: 'd3', advantage: -0.5, credit_version: 2 },
   ])
+})
+
+test('advantages read back are those computed in memory, to the last bit', async () => {
+  const random = seeded(7)
+  const rollouts = Array.from({ length: 24 }, (_, i): Rollout => {
+    const group = {
+      group_id: `same-${i % 3}`,
+      group_size: 8,
+      attempt_id: '',
+      task_id: '',
+      credit: { ...credit, normalize: 'std' as const },
+    }
+    const one = rollout({ rollout_id: `same-${i}`, calls: 1 + random(4), reward: random(1_000) / 999, ...group })
+    const agents = ['writer', 'checker']
+    const transitions = one.transitions.map((t) => ({
+      ...t,
+      agent: agents[random(2)]!,
+      return: random(8) === 0 ? null : random(1e6) / 7e5,
+    }))
+    return { ...one, transitions, started_at: BigInt(i) }
+  })
+  await commit(...rollouts)
+  await soon(() => storage.rows("SELECT 1 FROM credits WHERE startsWith(group_id, 'same-')"), 3)
+  for (const group of ['same-0', 'same-1', 'same-2']) {
+    const members = rollouts.filter(({ group_id }) => group_id === group).map((member) => ({ ...member, excluded: false }))
+    const stored = await storage.rows<{ advantages: (number | null)[] }>(
+      `SELECT groupArray(tuple(advantage)) AS all, arrayMap(one -> one.1, all) AS advantages
+       FROM (SELECT * FROM transitions WHERE group_id = '${group}' ORDER BY step) GROUP BY rollout_id ORDER BY toUInt32(substring(rollout_id, 6))`,
+    )
+    expect(stored.map(({ advantages }) => advantages)).toEqual(groupAdvantages(members, members[0]!.credit!).advantages)
+  }
 })
 
 test('ten thousand rollouts of one group are compared with each other', async () => {
