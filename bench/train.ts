@@ -65,7 +65,7 @@ export function train({ models, kernels, threads, steps, python }: TrainBench): 
   const header = ['model', 'by', 'threads', 'rows', 'tokens', 's/step', 'tokens/s', 'per CPU-second', 'peak MB']
   console.log(formatTable([...header, 'PyTorch, same rows', 'PyTorch, row per turn'], rows))
   console.log('\nThe last two columns: how many times as fast as PyTorch, by time and by CPU time.')
-  if (!peer) console.log(`\n${python} has no torch, transformers and peft: PyTorch was not run.`)
+  if (!peer && models.includes('4m')) console.log(`\n${python} has no torch, transformers and peft: PyTorch was not run.`)
   if (models.includes('4m')) for (const by of kernels) console.log(`\n${steadiness(by as Case['by'], python)}`)
 }
 

@@ -148,6 +148,17 @@ describe('what is written', () => {
     expect(readFileSync(join(target, 'tokenizer.json'))).toEqual(readFileSync(join(folder, 'tokenizer.json')))
     expect(readCheckpoint(target).weights).toEqual(readCheckpoint(folder).weights)
   })
+
+  test.each([
+    ['dtype', 'F32', 'float32'],
+    ['torch_dtype', 'BF16', 'bfloat16'],
+  ] as const)('says in %s, where its base has that key, that it is %s', (key, type, name) => {
+    const target = join(folder, 'retyped')
+    const { dtype: _, ...config } = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))
+    writeFileSync(join(folder, 'config.json'), JSON.stringify({ ...config, [key]: 'float16' }))
+    writeCheckpoint(target, folder, readCheckpoint(folder).weights, type)
+    expect(JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'))).toEqual({ ...config, [key]: name })
+  })
 })
 
 test('half precision is widened: normal, subnormal and zero', () => {
