@@ -2,9 +2,8 @@
 
 import type { Span } from '@opentelemetry/api'
 
+import type { Answer, Body, Chunk, Client, Completion, Message, Whole } from './openai_types.ts'
 import { fail, headersOf, open } from './tracer.ts'
-
-type Client = { chat: { completions: { create(body: any, options?: any): any } } }
 
 /** From now on the client's chat completions are spans, and say where they belong. It is the same client. */
 export function trace<C extends Client>(client: C): C {
@@ -12,24 +11,24 @@ export function trace<C extends Client>(client: C): C {
   const create = completions.create.bind(completions)
   completions.create = (body, options) => {
     const span = open(`chat ${body?.model}`, { 'gen_ai.operation.name': 'chat' })
-    const answer = create(body, { ...options, headers: { ...headersOf(span), ...options?.headers } })
-    quietly(() => observe(span, body, answer))
+    const answer = create(body, { ...options, headers: { ...headersOf(span), ...(options?.headers as object) } })
+    quietly(() => observe(span, body, answer as Answer))
     return answer
   }
   return client
 }
 
 /** The client parses an answer when somebody asks for it, once: there it is looked at. */
-function observe(span: Span, body: any, answer: any): void {
+function observe(span: Span, body: Body, answer: Answer): void {
   span.setAttributes({ 'gen_ai.request.model': body.model, 'gen_ai.input.messages': JSON.stringify(body.messages.map(messageOf)) })
   if (body.tools?.length) span.setAttribute('gen_ai.tool.definitions', JSON.stringify(body.tools))
   answer.asResponse().catch((error: unknown) => {
     fail(span, error)
     span.end()
   })
-  const parse = answer.parseResponse
-  answer.parseResponse = async (...args: unknown[]) => {
-    const parsed = await parse.apply(answer, args)
+  const parse = answer.parseResponse.bind(answer)
+  answer.parseResponse = async (...args) => {
+    const parsed = await parse(...args)
     if (body.stream) parsed.iterator = watched(span, parsed.iterator)
     else end(span, parsed)
     return parsed
@@ -37,47 +36,47 @@ function observe(span: Span, body: any, answer: any): void {
 }
 
 /** Passes chunks on as they come, and ends the span with what they add up to. */
-function watched(span: Span, iterate: () => AsyncIterable<any>) {
+function watched(span: Span, iterate: () => AsyncIterable<Chunk>) {
   return async function* () {
-    const whole: any = { choices: [{ message: { role: 'assistant', content: '', tool_calls: [] } }] }
+    const whole: Whole = { content: '', tool_calls: [], about: {} }
     try {
       for await (const chunk of iterate()) {
         quietly(() => add(whole, chunk))
         yield chunk
       }
     } finally {
-      end(span, whole)
+      const { content, tool_calls, finish_reason, about } = whole
+      end(span, { ...about, choices: [{ message: { role: 'assistant', content, tool_calls }, finish_reason }] })
     }
   }
 }
 
-function add(whole: any, { id, model, usage, choices: [choice] }: any): void {
-  Object.assign(whole, { id, model }, usage && { usage })
-  const { message } = whole.choices[0]
-  if (choice?.finish_reason) whole.choices[0].finish_reason = choice.finish_reason
-  message.content += choice?.delta?.content ?? ''
+function add(whole: Whole, { choices: [choice], ...about }: Chunk): void {
+  whole.about = { ...whole.about, ...about }
+  if (choice?.finish_reason) whole.finish_reason = choice.finish_reason
+  whole.content += choice?.delta?.content ?? ''
   for (const { index, id, function: { name = '', arguments: args = '' } = {} } of choice?.delta?.tool_calls ?? []) {
-    const call = (message.tool_calls[index] ??= { id, function: { name: '', arguments: '' } })
+    const call = (whole.tool_calls[index] ??= { id, function: { name: '', arguments: '' } })
     call.function.name += name
     call.function.arguments += args
   }
 }
 
-function end(span: Span, { id, model, usage, choices }: any): void {
+function end(span: Span, { id, model, usage, choices }: Completion): void {
   quietly(() => {
     span.setAttributes({ 'gen_ai.response.id': id, 'gen_ai.response.model': model })
-    span.setAttribute('gen_ai.output.messages', JSON.stringify(choices.map(({ message }: any) => messageOf(message))))
-    const reasons = choices.map(({ finish_reason }: any) => finish_reason)
+    span.setAttribute('gen_ai.output.messages', JSON.stringify(choices.map(({ message }) => messageOf(message))))
+    const reasons = choices.map(({ finish_reason }) => finish_reason ?? '')
     span.setAttribute('gen_ai.response.finish_reasons', reasons)
     span.setAttributes({ 'gen_ai.usage.input_tokens': usage?.prompt_tokens, 'gen_ai.usage.output_tokens': usage?.completion_tokens })
   })
   span.end()
 }
 
-function messageOf({ role, content, tool_calls = [], tool_call_id }: any): object {
+function messageOf({ role, content, tool_calls, tool_call_id }: Message): object {
   const text = typeof content === 'string' ? content : content ? JSON.stringify(content) : ''
   if (role === 'tool') return { role, parts: [{ type: 'tool_call_response', id: tool_call_id, response: text }] }
-  const calls = (tool_calls ?? []).map((call: any) => ({ type: 'tool_call', id: call.id, ...call.function }))
+  const calls = (tool_calls ?? []).map((call) => ({ type: 'tool_call', id: call.id, ...call.function }))
   return { role, parts: [...(text ? [{ type: 'text', content: text }] : []), ...calls] }
 }
 
