@@ -93,14 +93,16 @@ async function spansOfResponses({ client, run }: Writer, late: readonly LateRewa
 async function record({ insert, run, storedRewards }: Deps, late: readonly LateReward[]): Promise<void> {
   const known = new Set(await run(() => storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))))
   const now = steadyNow()
-  const rewards = late.flatMap((one) => one.rewards.map((reward) => ({ reward, rollout: { tenant: '', ...one } })))
-  if (rewards.length === 0) return
   const ledger = openRows()
   const targets = openRows()
-  for (const { reward, rollout } of rewards) {
-    if (!known.has(versionOf(reward))) putReward(ledger, rollout, reward, now)
-    putRewardTarget(targets, rollout, reward, now)
+  for (const { rollout_id, attempt_id, rewards } of late) {
+    const rollout = { tenant: '', rollout_id, attempt_id }
+    for (const reward of rewards) {
+      if (!known.has(versionOf(reward))) putReward(ledger, rollout, reward, now)
+      putRewardTarget(targets, rollout, reward, now)
+    }
   }
+  if (targets.count === 0) return
   await Promise.all([
     ledger.count > 0 && insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID()),
     insert('reward_targets', REWARD_TARGET_COLUMNS, written(targets), randomUUID()),

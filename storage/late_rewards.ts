@@ -7,7 +7,7 @@ import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
 import { rewardsOf } from '../data/reward_reading.ts'
 import type { Problem, Rollout } from '../data/rollout.ts'
-import { routeKey } from '../data/routing.ts'
+import { routeKey, splitKey } from '../data/routing.ts'
 import { readItem } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
@@ -28,7 +28,7 @@ export interface LateRewards {
   committed(rollouts: readonly Rollout[]): void
 }
 
-type Late = Stray & LateReward
+type Late = LateReward & Pick<Stray, 'problems'>
 
 export interface LateRewardsOptions {
   readonly storage: Pick<Storage, 'findTargets' | 'join' | 'creditLate'>
@@ -110,9 +110,9 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
 
   async function give(found: readonly { stray: Stray; key: string }[]): Promise<void> {
     if (found.length === 0) return
-    const late = found.map(({ stray, key }): Late => {
-      const [rollout_id, attempt_id] = key.split('\u0000') as [string, string]
-      return { ...stray, rollout_id, attempt_id, received_at: stray.since }
+    const late = found.map(({ stray: { trace_id, rewards, problems, items, since }, key }): Late => {
+      const { rollout_id, attempt_id } = splitKey(key)
+      return { trace_id, rollout_id, attempt_id, rewards, problems, items, received_at: since }
     })
     const again = new Set<LateReward>(late.filter(({ rollout_id, attempt_id }) => isOpen(routeKey(rollout_id, attempt_id))))
     // Either may be lost with this process: the next finds the raw records, and what was done already is not done twice.

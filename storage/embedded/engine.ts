@@ -27,7 +27,7 @@ export interface Engine {
 }
 
 /** Reads must not hold up writes, nor a slow one all others. */
-const LANES = 2
+const LANES = 3
 
 const READS = /^(\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*\(*\s*(SELECT|WITH|SHOW|DESC|DESCRIBE|EXISTS|EXPLAIN|CHECK|FROM|VALUES)\b/i
 
