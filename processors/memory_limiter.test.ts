@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
 import { expect, test } from 'vitest'
 
 import { conforms, configure, problems, spanBatch, testContext } from '../test/conformance.ts'
@@ -24,6 +27,38 @@ test('items are refused while memory is above it, and it is said once', async ()
   await limiter.shutdown?.()
   expect(context.counts).toEqual({ processor_memory_limiter_refused_log_records: 2 })
   expect(context.lines.map(({ text }) => text)).toEqual(['warn Memory usage is above soft limit. Refusing data.'])
+})
+
+test('items are refused while the heap is near its own limit, however much memory there is', async () => {
+  const module = new URL('../dist/processors/memory_limiter.js', import.meta.url).href
+  const script = `
+    import limiter from '${module}'
+    const none = () => {}
+    const context = { signal: 'traces', count: none, log: { info: none, warn: none } }
+    const config = { check_interval: 10, limit_mib: 100_000, spike_limit_mib: 0, limit_percentage: 0, spike_limit_percentage: 0 }
+    const held = Array.from({ length: Number(process.argv[1]) }, () => Array(1_000).fill(0.5)) // 8 KB each
+    const { start, process: take } = limiter.create(config, context)
+    await start()
+    try {
+      take({ count: 1, body: '' })
+      console.log('taken')
+    } catch (error) {
+      console.log(error.message)
+    }
+    process.exit(held.length === 0 ? 1 : 0)`
+  const holding = async (lists: number) => {
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      '--max-old-space-size=100',
+      '--max-semi-space-size=1',
+      '--input-type=module',
+      '-e',
+      script,
+      String(lists),
+    ])
+    return stdout.trim()
+  }
+  expect(await holding(1)).toBe('taken')
+  expect(await holding(10_700)).toBe('data refused due to high memory usage')
 })
 
 test('a limit may be a share of the memory there is', async () => {

@@ -1,8 +1,8 @@
-// Refuses items while the process uses too much memory: senders keep them and come again. It belongs first in a
-// pipeline. What is measured is resident memory, the figure that containers are killed for.
+// Refuses items while the process uses too much memory: senders keep them and come again. It belongs first in a pipeline. What is measured is
+// resident memory, which containers are killed for and buffers are part of, and V8's heap against its own limit, at which Node ends.
 
 import { totalmem } from 'node:os'
-import { setFlagsFromString } from 'node:v8'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 import { processor, Refused } from '../pipeline/component.ts'
@@ -57,16 +57,27 @@ export default processor({
     let refusing = false
     let collected = -Infinity
 
+    /** Used of what may be: the resident memory's share, or the heap's. */
+    function share(): number {
+      const { used_heap_size, heap_size_limit } = getHeapStatistics()
+      return Math.max(process.memoryUsage.rss() / hard, used_heap_size / heap_size_limit)
+    }
+
     function check(): void {
-      let used = process.memoryUsage.rss()
-      if (used > hard || (used > soft && performance.now() - collected > SOFT_COLLECT_MS)) {
+      let used = share()
+      if (used > 1 || (used > soft / hard && performance.now() - collected > SOFT_COLLECT_MS)) {
         collectGarbage()
         collected = performance.now()
-        used = process.memoryUsage.rss()
+        used = share()
       }
-      if (used > soft === refusing) return
-      refusing = used > soft
-      const fields = { cur_mem_mib: Math.round(used / MIB), soft_limit_mib: Math.round(soft / MIB) }
+      if (used > soft / hard === refusing) return
+      refusing = used > soft / hard
+      const fields = {
+        cur_mem_mib: Math.round(process.memoryUsage.rss() / MIB),
+        soft_limit_mib: Math.round(soft / MIB),
+        heap_mib: Math.round(getHeapStatistics().used_heap_size / MIB),
+        heap_limit_mib: Math.round(getHeapStatistics().heap_size_limit / MIB),
+      }
       if (refusing) context.log.warn('Memory usage is above soft limit. Refusing data.', fields)
       else context.log.info('Memory usage back within limits. Resuming normal operation.', fields)
     }
