@@ -24,12 +24,15 @@ const NAMED = 20
 
 /** Empty on full success, as the specification wants it. */
 export function exportResponse(signal: 'traces' | 'logs', rejected: readonly Rejected[], encoding: Encoding): Buffer {
+  if (rejected.length === 0) return FULL_SUCCESS[encoding]
   const [message, counter] =
     signal === 'traces' ? [ExportTraceServiceResponse, 'rejectedSpans'] : [ExportLogsServiceResponse, 'rejectedLogRecords']
   const partialSuccess = { [counter]: String(rejected.length), errorMessage: summary(rejected) }
-  const response = rejected.length === 0 ? {} : { partialSuccess }
+  const response = { partialSuccess }
   return encoding === 'json' ? Buffer.from(JSON.stringify(response)) : encode(message, response)
 }
+
+const FULL_SUCCESS: Readonly<Record<Encoding, Buffer>> = { protobuf: Buffer.alloc(0), json: Buffer.from('{}') }
 
 function summary(rejected: readonly Rejected[]): string {
   const named = rejected.slice(0, NAMED).map(({ reason }) => reason)

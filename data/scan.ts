@@ -78,8 +78,8 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
   }
   keepScratch(s)
   const { count, resources, scopes, rejected } = s
-  const columns = s.columns.slice(0, count * STRIDE)
-  const slots = s.slots.slice(0, count * keys.length)
+  const columns = kept(s.columns, count * STRIDE)
+  const slots = kept(s.slots, count * keys.length)
   const batch = { signal, body, count, columns, slots, keys, resources, scopes }
   if (rejected.length === 0 || count === 0) return { batch, rejected }
   return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
@@ -353,6 +353,23 @@ let scratchSlots: Int32Array = new Int32Array(SMALL)
 function keepScratch({ columns, slots }: Scan): void {
   if (columns.length <= LARGE) scratchColumns = columns
   if (slots.length <= LARGE) scratchSlots = slots
+}
+
+/** Batches share large arrays: to have memory of its own costs each of them more than to fill it. */
+const SHARED = 1 << 15
+let shared = new Int32Array(0)
+let taken = 0
+
+function kept(scratch: Int32Array, length: number): Int32Array {
+  if (length > SHARED / 8) return scratch.slice(0, length)
+  if (taken + length > shared.length) {
+    shared = new Int32Array(SHARED)
+    taken = 0
+  }
+  const own = shared.subarray(taken, taken + length)
+  for (let i = 0; i < length; i++) own[i] = scratch[i]!
+  taken += length
+  return own
 }
 
 function twice(array: Int32Array): Int32Array {

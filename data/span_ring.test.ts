@@ -4,16 +4,10 @@ import { seeded } from '../test/random.ts'
 import { traces } from '../test/spans.ts'
 import { fromJson } from './otlp_json.ts'
 import { scan } from './scan.ts'
-import { copyPayload, payloadSize, type SpanBatch } from './span_batch.ts'
+import { payload } from './span_batch.ts'
 import { spanRing, type Chain } from './span_ring.ts'
 
 const CAPACITY = 8_192
-
-const payloadOf = (batch: SpanBatch, i: number): string => {
-  const bytes = Buffer.alloc(payloadSize(batch, i))
-  copyPayload(batch, i, bytes, 0)
-  return bytes.toString('hex')
-}
 
 test.each([1, 2, 3, 4])('a chain gives what was put into it, or nothing at all; one that the ring has room for lives (seed %i)', (seed) => {
   const random = seeded(seed)
@@ -21,13 +15,14 @@ test.each([1, 2, 3, 4])('a chain gives what was put into it, or nothing at all; 
   const chains: { chain: Chain; plain: string[]; intact: boolean }[] = []
   let lived = 0
   for (let step = 0; step < 2_000; step++) {
-    if (chains.length < 6 || random(10) === 0) chains.push({ chain: ring.begin(), plain: [], intact: true })
-    const entry = chains[chains.length - 1 - random(Math.min(6, chains.length))]!
     const spans = Array.from({ length: 1 + random(3) }, (_, i) => ({ id: `${step}-${i}`, name: 'x'.repeat(random(300)) }))
     const { batch } = scan('traces', fromJson('traces', traces('t', spans)))
-    const indices = spans.map((_, i) => i)
-    entry.plain.push(...indices.map((i) => payloadOf(batch, i)))
-    entry.intact = ring.add(entry.chain, batch, indices) && entry.intact
+    for (const i of spans.keys()) {
+      if (chains.length < 6 || random(20) === 0) chains.push({ chain: ring.begin(), plain: [], intact: true })
+      const entry = chains[chains.length - 1 - random(Math.min(6, chains.length))]!
+      entry.plain.push(payload(batch, i).toString('hex'))
+      entry.intact = ring.add(entry.chain, batch, [i]) && entry.intact
+    }
     for (const { chain, plain, intact } of chains.slice(-6)) {
       const held = ring.read(chain)?.map(({ payload }) => payload.toString('hex'))
       if (held && intact) expect(held).toEqual(plain)
@@ -37,10 +32,20 @@ test.each([1, 2, 3, 4])('a chain gives what was put into it, or nothing at all; 
   expect(lived).toBeGreaterThan(500)
 })
 
-test('what is larger than the ring is not held, and neither is what it was added to', () => {
+test('a request that is larger than the ring is not held', () => {
   const ring = spanRing(CAPACITY)
   const chain = ring.begin()
-  const { batch } = scan('traces', fromJson('traces', traces('t', [{ id: 'a' }, { id: 'b', name: 'x'.repeat(CAPACITY) }])))
-  expect(ring.add(chain, batch, [0])).toBe(true)
-  expect(ring.add(chain, batch, [1])).toBe(false)
+  const batchOf = (name: string) => scan('traces', fromJson('traces', traces('t', [{ id: 'a', name }]))).batch
+  expect(ring.add(chain, batchOf('x'), [0])).toBe(true)
+  expect(ring.add(chain, batchOf('x'.repeat(CAPACITY)), [0])).toBe(false)
+})
+
+test('a request of which items belong to several chains is held once', () => {
+  const ring = spanRing(CAPACITY)
+  const spans = ['a', 'b', 'c', 'd'].map((id) => ({ id, name: 'x'.repeat(1_500) }))
+  const { batch } = scan('traces', fromJson('traces', traces('t', spans)))
+  const chains = [ring.begin(), ring.begin()]
+  expect(chains.map((chain, n) => ring.add(chain, batch, [n, n + 2]))).toEqual([true, true])
+  const held = chains.map((chain) => ring.read(chain)?.map(({ payload }) => payload.toString('hex')))
+  expect(held).toEqual([0, 1].map((n) => [n, n + 2].map((i) => payload(batch, i).toString('hex'))))
 })

@@ -1,11 +1,12 @@
-// The latest items, as bytes in one ring: to keep one costs a copy and no object. Each points back at the one before it that belongs to
-// the same chain, so a chain is two numbers. What is written over is gone, and with it every chain that began there.
+// The latest requests, as bytes in one ring, and where the items stand in them: to keep an item costs no copy and no object of its own. Each
+// points back at the one before it that belongs to the same chain, so a chain is two numbers. What is written over is gone, and with it
+// every chain that began there.
 
-import { copyPayload, payloadSize, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+import { payloadSize, payloadStart, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
 
-/** Bytes written before its first item, and before its last. */
+/** Bytes written before its first request, and before its last item. */
 export interface Chain {
-  readonly since: number
+  since: number
   last: number
 }
 
@@ -20,14 +21,15 @@ export interface HeldItem {
 export interface SpanRing {
   /** An empty chain. */
   begin(): Chain
-  /** Copies items (indices into the batch) to the end of a chain. False: the chain is gone, or does not fit. */
+  /** Adds items (indices into the batch) to the end of a chain. A batch is copied when the first of its items is added. False: the chain is gone, or the batch does not fit. */
   add(chain: Chain, batch: SpanBatch, indices: readonly number[]): boolean
   /** Copies of a chain's items in the order in which they came; null when it is gone. */
   read(chain: Chain): HeldItem[] | null
 }
 
-/** Words before each item: how far back its predecessor is (0: it has none), its size, resource, and scope and signal. */
-const HEAD = 16
+/** Words of each item: how far back its predecessor is (0: it has none), how far on its payload, its size, resource, and scope and signal. */
+const WORDS = 5
+const ITEM = 4 * WORDS
 const ENVELOPES = 4_096
 /** No larger Buffer, and no distance that does not fit a word. */
 const MOST = 2 ** 31 - 4
@@ -46,6 +48,12 @@ export function spanRing(size: number): SpanRing {
   const known = new Map<string, number>()
   let places = new WeakMap<Envelope, number>()
   let envelopeBytes = 0
+
+  /** Neighbours mostly share them. */
+  let lastResource: Envelope | undefined
+  let lastScope: Envelope | undefined
+  let resourcePlace = 0
+  let scopePlace = 0
 
   function place(envelope: Envelope): number {
     return places.get(envelope) ?? placed(envelope)
@@ -68,6 +76,7 @@ export function spanRing(size: number): SpanRing {
     envelopes.length = envelopeBytes = 0
     known.clear()
     places = new WeakMap()
+    lastResource = lastScope = undefined
     forgotten = end + 1
   }
 
@@ -82,22 +91,41 @@ export function spanRing(size: number): SpanRing {
     return start
   }
 
+  /** Where the items of the batch that came last begin, and their bytes. */
+  let latest: SpanBatch | undefined
+  let itemsAt = 0
+  let bodyAt = 0
+
+  /** Copies the batch, unless it is here and the chain, whose items follow each other, has none of it. */
+  function hold(batch: SpanBatch, { last }: Chain): boolean {
+    if (batch === latest && last < itemsAt && end - itemsAt <= capacity) return true
+    const head = ITEM * batch.count
+    if (head + batch.body.length > capacity) return false
+    itemsAt = room(head + batch.body.length)
+    bodyAt = (itemsAt % capacity) + head
+    batch.body.copy(bytes, bodyAt)
+    latest = batch
+    return true
+  }
+
   function add(chain: Chain, batch: SpanBatch, indices: readonly number[]): boolean {
     const logs = batch.signal === 'logs' ? 1 : 0
+    if (!lives(chain) || !hold(batch, chain)) return false
+    chain.since = Math.min(chain.since, itemsAt)
     for (const i of indices) {
-      const size = payloadSize(batch, i)
-      if (!lives(chain) || HEAD + size > capacity) return false
-      const resourceAt = place(resource(batch, i))
-      const scopeAt = place(scope(batch, i))
-      const start = room(HEAD + size)
-      const at = start % capacity
+      const itsResource = resource(batch, i)
+      const itsScope = scope(batch, i)
+      if (itsResource !== lastResource) resourcePlace = place((lastResource = itsResource))
+      if (itsScope !== lastScope) scopePlace = place((lastScope = itsScope))
+      const position = itemsAt + ITEM * i
+      const at = position % capacity
       const word = at >>> 2
-      words[word] = chain.last < 0 ? 0 : start - chain.last
-      words[word + 1] = size
-      words[word + 2] = resourceAt
-      words[word + 3] = 2 * scopeAt + logs
-      copyPayload(batch, i, bytes, at + HEAD)
-      chain.last = start
+      words[word] = chain.last < 0 ? 0 : position - chain.last
+      words[word + 1] = bodyAt + payloadStart(batch, i) - at
+      words[word + 2] = payloadSize(batch, i)
+      words[word + 3] = resourcePlace
+      words[word + 4] = 2 * scopePlace + logs
+      chain.last = position
     }
     return lives(chain)
   }
@@ -108,10 +136,16 @@ export function spanRing(size: number): SpanRing {
     const items: HeldItem[] = []
     for (let position = chain.last, back = 1; back > 0; position -= back) {
       const at = position % capacity
-      const [distance, size, resourceAt, scopeAndSignal] = words.subarray(at >>> 2) as unknown as [number, number, number, number]
+      const [distance, on, size, resourceAt, scopeAndSignal] = words.subarray(at >>> 2) as unknown as [
+        number,
+        number,
+        number,
+        number,
+        number,
+      ]
       items.push({
         signal: scopeAndSignal & 1 ? 'logs' : 'traces',
-        payload: Buffer.from(bytes.subarray(at + HEAD, at + HEAD + size)),
+        payload: Buffer.from(bytes.subarray(at + on, at + on + size)),
         resource: envelopes[resourceAt]!,
         scope: envelopes[scopeAndSignal >>> 1]!,
       })

@@ -1,6 +1,7 @@
 // Which rollout a trace belongs to: the one that a span of it names, else that of the trace it links to or shares a call with, else one of its
 // own.
 
+import { recentCalls, type CallRecord } from './recent_calls.ts'
 import { routeKey, splitKey } from './routing.ts'
 
 export interface TraceOwners {
@@ -16,16 +17,6 @@ export interface TraceOwners {
   holds(trace: string, call: CallRecord): void
 }
 
-/** What an instrumentation says of a model call. */
-export interface CallRecord {
-  readonly response_id: string
-  /** Name of the instrumentation. */
-  readonly scope: string
-  /** Nanoseconds since the epoch. */
-  readonly start: bigint
-  readonly end: bigint
-}
-
 /** Traces whose rollout is remembered, so that spans without a hint follow those that had one. */
 const REMEMBERED = 50_000
 /** Calls whose records are remembered, so that one in another trace finds them: two instrumentations export within seconds of each other. */
@@ -36,10 +27,10 @@ const MAX_LINKS = 100
 /** @param claimed the trace, until now a rollout of its own, belongs to the rollout of this key */
 export function traceOwners(claimed: (own: string, key: string) => void): TraceOwners {
   const owners = new Map<string, string>()
-  const calls = new Map<string, CallRecord & { readonly trace: string }>()
+  const recordedBefore = recentCalls(CALLS)
 
   function of(trace: string): string {
-    let key = routeKey(trace, '')
+    let key = owners.get(trace) ?? routeKey(trace, '')
     // Along links: a trace may have followed another before that one was claimed.
     for (let steps = 0; steps < MAX_LINKS; steps++) {
       const { rollout_id, attempt_id } = splitKey(key)
@@ -63,18 +54,11 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
   }
 
   function holds(trace: string, call: CallRecord): void {
-    const known = calls.get(call.response_id)
-    if (!known) {
-      if (calls.size >= CALLS) calls.delete(calls.keys().next().value!)
-      calls.set(call.response_id, { ...call, trace })
-    } else if (known.trace !== trace && isSameCall(known, call)) {
-      follow(trace, known.trace)
-      follow(known.trace, trace)
-    }
+    const other = recordedBefore(trace, call)
+    if (other === undefined || other === trace) return
+    follow(trace, other)
+    follow(other, trace)
   }
 
   return { of, claim, give: (trace, key) => void owners.set(trace, key), follow, holds }
 }
-
-/** An id alone says too little: stand-ins for a model give every answer the same. Two records of one call are by two instrumentations and overlap. */
-const isSameCall = (a: CallRecord, b: CallRecord): boolean => a.scope !== b.scope && a.start <= b.end && b.start <= a.end

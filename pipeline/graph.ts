@@ -51,7 +51,7 @@ export async function startGraph(plan: Plan, telemetry: Telemetry): Promise<Runn
       plan = next
       return true
     } catch (error) {
-      metrics.count('leyden_config_reload_failures', 1, {})
+      metrics.counter('leyden_config_reload_failures', {}).total++
       log.error('The new configuration does not start; going back to the last one.', { error: messageOf(error) })
       stop = await start(plan, telemetry)
       return false

@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 
-import type { Attributes, Counter, ObservableGauge } from '@opentelemetry/api'
+import type { Attributes, ObservableCounter, ObservableGauge } from '@opentelemetry/api'
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus'
 import type { Resource } from '@opentelemetry/resources'
 import { MeterProvider } from '@opentelemetry/sdk-metrics'
@@ -13,8 +13,11 @@ import { close, listen, type Address } from './listen.ts'
 export interface Metrics {
   /** Addresses that serve /metrics. */
   readonly addresses: readonly Address[]
-  /** Names that begin with `leyden_` stay as they are, others get the prefix `otelcol_`; counters end in `_total`. */
-  count(name: string, n: number, labels: Attributes): void
+  /**
+   * What is added to its total is counted. Names that begin with `leyden_` stay as they are, others get the prefix `otelcol_`; counters
+   * end in `_total`.
+   */
+  counter(name: string, labels: Attributes): { total: number }
   /** A second gauge of the same name and labels takes the place of the first. */
   gauge(name: string, read: () => number, labels: Attributes): void
   /** Gauges of components that have stopped show 0 from now on: the SDK would repeat what it read last. */
@@ -37,14 +40,25 @@ export async function startMetrics(
   const exporters = served.map(() => new PrometheusExporter({ preventServerStart: true, withoutScopeInfo: true }))
   const provider = new MeterProvider({ resource, readers: exporters })
   const meter = provider.getMeter('leyden')
-  const counters = new Map<string, Counter>()
+  const counters = new Map<string, ObservableCounter>()
+  const totals = new Map<string, { total: number }>()
   const gauges = new Map<string, ObservableGauge>()
   const readings = new Map<string, () => number>()
 
-  function count(name: string, n: number, labels: Attributes): void {
-    let counter = counters.get(name)
-    if (!counter) counters.set(name, (counter = meter.createCounter(prefixed(name), describe(name))))
-    counter.add(n, labels)
+  /** The SDK's own counters sort and hash their labels at each addition; these are read when they are scraped. */
+  function counter(name: string, labels: Attributes): { total: number } {
+    const key = JSON.stringify([name, labels])
+    let own = totals.get(key)
+    if (!own) totals.set(key, (own = watched(name, labels)))
+    return own
+  }
+
+  function watched(name: string, labels: Attributes): { total: number } {
+    const own = { total: 0 }
+    let instrument = counters.get(name)
+    if (!instrument) counters.set(name, (instrument = meter.createObservableCounter(prefixed(name), describe(name))))
+    instrument.addCallback((result) => result.observe(own.total, labels))
+    return own
   }
 
   function observe(name: string, read: () => number, labels: Attributes): void {
@@ -82,7 +96,7 @@ export async function startMetrics(
       const bound = await listen(servers[i]!, { host, port }, `${READERS}::${i}::pull::exporter::prometheus::port`)
       addresses.push({ host, port: bound.port })
     }
-    return { addresses, count, gauge, forgetGauges, shutdown }
+    return { addresses, counter, gauge, forgetGauges, shutdown }
   } catch (error) {
     await shutdown()
     throw error

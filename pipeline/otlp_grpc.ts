@@ -51,7 +51,7 @@ export async function serveGrpc({ transport, address, option, authenticate, sign
 
 function exporting(signal: OtlpSignal, take: Take): GrpcMethod {
   return async (message) => {
-    const rejected = await take(signal, 'protobuf', async (lease) => {
+    const rejected = await take(signal, 'protobuf', (lease) => {
       lease.add(message.length)
       return message
     })

@@ -110,7 +110,7 @@ export function createSender(
   async function takeRoom(items: readonly Item[]): Promise<void> {
     if (!queue) return
     const { queue_size, block_on_overflow, sizer } = queue
-    const room = roomOf(items, sizer)
+    const room = sizeOf(items, sizer)
     const refuse = (error: Error) => {
       context.count(`exporter_enqueue_failed_${unit}`, sizeOf(items, 'items'), labels)
       throw error
@@ -124,14 +124,9 @@ export function createSender(
     used += room
   }
 
-  /** On disk each batch is a request. */
-  function roomOf(items: readonly Item[], sizer: Sending['sending_queue']['sizer']): number {
-    return disk && sizer === 'requests' ? items.length : sizeOf(items, sizer)
-  }
-
   function giveRoom(items: readonly Item[]): void {
     if (!queue) return
-    used -= roomOf(items, queue.sizer)
+    used -= sizeOf(items, queue.sizer)
     for (const wake of blocked.splice(0)) wake()
   }
 

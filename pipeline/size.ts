@@ -8,9 +8,9 @@ import type { Item, Signal } from './component.ts'
 /** What the items of a signal are called in the names of counters. */
 export const UNIT: Readonly<Record<Signal, string>> = { traces: 'spans', logs: 'log_records', rollouts: 'rollouts' }
 
-/** `items` are spans, log records or rollouts. The bytes of a rollout are those of its copy in memory. */
+/** `items` are spans, log records or rollouts; each batch of spans came as a request. The bytes of a rollout are those of its copy in memory. */
 export function sizeOf(items: readonly Item[], sizer: 'requests' | 'items' | 'bytes'): number {
-  if (sizer === 'requests') return 1
+  if (sizer === 'requests') return items.some(isBatch) ? items.length : 1
   const bytes = sizer === 'bytes'
   return items.reduce((sum, item) => {
     if (isBatch(item)) return sum + (bytes ? item.body.length : item.count)

@@ -33,7 +33,9 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
   const resource = resourceFromAttributes(attributes)
   const logs = createLogs(config.logs, attributes)
   const stopTraces = await startTraces(config.traces, resource)
-  const taps = createTaps((items, component) => metrics.count('leyden_tap_dropped_items', items, { component }))
+  const taps = createTaps((items, component) => {
+    metrics.counter('leyden_tap_dropped_items', { component }).total += items
+  })
   const metrics = await startMetrics(config.metrics, resource, taps.handle).catch(async (error: unknown) => {
     await stopTraces()
     throw error
@@ -64,7 +66,7 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
       kind,
       ...(pipeline && { signal: pipeline.signal }),
       log: ownLog,
-      count: (name, n = 1, more = {}) => metrics.count(name, n, { ...labels, ...more }),
+      count: counting(labels),
       gauge: (name, read, more = {}) => metrics.gauge(name, read, { ...labels, ...more }),
       extension<T>(wanted: string): T {
         const found = extensions.get(wanted)
@@ -79,6 +81,18 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
         else if (before !== null && problem === null) ownLog.info('Healthy again')
       },
       problems: () => [...health.values()],
+    }
+  }
+
+  /** Counting goes on all the time: a counter is looked up by one text. */
+  function counting(labels: Record<string, string>): Context['count'] {
+    const known = new Map<string, { total: number }>()
+    return (name, n = 1, more) => {
+      let key = name
+      for (const label in more) key += `\u0000${label}\u0000${more[label]!}`
+      let counter = known.get(key)
+      if (!counter) known.set(key, (counter = metrics.counter(name, { ...labels, ...more })))
+      counter.total += n
     }
   }
 

@@ -7,6 +7,7 @@ import { admission, createAdmission, type Lease } from '../pipeline/admission.ts
 import { auth, authenticating } from '../pipeline/auth.ts'
 import { receiver, Refused, type Context, type Outputs } from '../pipeline/component.ts'
 import { cors, createCors } from '../pipeline/cors.ts'
+import { gathering } from '../pipeline/gather.ts'
 import { checkEndpoint, parseEndpoint, type Address } from '../pipeline/listen.ts'
 import { serveGrpc, TRANSPORTS } from '../pipeline/otlp_grpc.ts'
 import { serveHttp } from '../pipeline/otlp_http.ts'
@@ -166,6 +167,7 @@ type Server = { readonly port: number; stop(): Promise<void> }
 
 /** What happens to a request, whatever it came by. Received is accepted plus refused, exactly. */
 function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { log, count }: Context): Take {
+  const pass = { traces: next.traces && gathering(next.traces), logs: next.logs && gathering(next.logs) }
   return async (signal, encoding, read) => {
     const items = signal === 'traces' ? 'spans' : 'log_records'
     let accepted = 0
@@ -173,11 +175,12 @@ function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { 
     let outcome = 'failure'
     const lease = open()
     try {
-      const body = await read(lease)
+      const reading = read(lease)
+      const body = reading instanceof Promise ? await reading : reading
       const { batch, rejected } = scan(signal, encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body)
       refused = rejected.length + batch.count
       outcome = 'refused'
-      if (batch.count > 0) await next[signal]!([batch])
+      if (batch.count > 0) await pass[signal]!(batch)
       refused = rejected.length
       accepted = batch.count
       outcome = 'success'

@@ -4,12 +4,16 @@ import { steadyNow } from '../data/clock.ts'
 import { linkedTraces } from '../data/links.ts'
 import { END_EVENT } from '../data/notes.ts'
 import type { OpenRollouts } from '../data/open_rollouts.ts'
+import { findPlainText, plainText } from '../data/plain_text.ts'
+import { attributeAt } from '../data/read.ts'
+import { responseKey } from '../data/recent_calls.ts'
 import { placeOf } from '../data/routing.ts'
-import { attribute } from '../data/scan.ts'
-import { endTime, isRoot, itemName, scope, startTime, traceIds, type SpanBatch } from '../data/span_batch.ts'
+import { aboutEnd, aboutStart, endTime, isRoot, itemName, scope, slotOf, traceIds, type SpanBatch } from '../data/span_batch.ts'
 import { mayBeStray } from '../data/stray_rewards.ts'
 import type { TraceOwners } from '../data/trace_owners.ts'
 import type { LateRewards } from './late_rewards.ts'
+
+const RESPONSE_ID = 'gen_ai.response.id'
 
 /** What a process that assembles rollouts keeps in memory. */
 export interface Books {
@@ -45,8 +49,9 @@ export function addArrived(books: Books, arrived: Arrived, homeless: (signal: st
       late.opened(key)
     }
     const rollout = open.get(key, now)
+    let trace: string | undefined
     for (const i of indices) {
-      rollout.traces.add(placeOf(traces[i]!, key))
+      if (traces[i] !== trace) rollout.traces.add(placeOf((trace = traces[i]!), key))
       if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && endTime(batch, i) > 0n
       else if (itemName(batch, i) === END_EVENT) rollout.ended = urgent = true
     }
@@ -69,31 +74,38 @@ function byRollout(
     for (let i = 0; i < batch.count; i++) {
       const trace = traces[i]!
       for (const linked of linkedTraces(batch, i)) owners.follow(trace, linked)
-      const response_id = attribute(batch, i, 'gen_ai.response.id')
-      if (typeof response_id === 'string' && response_id !== '') {
-        owners.holds(trace, { response_id, scope: scope(batch, i).name, start: startTime(batch, i), end: endTime(batch, i) })
-      }
+      const slot = slotOf(batch, i, RESPONSE_ID)
+      const response = slot === 0 ? NONE : responseAt(batch.body, slot)
+      if (response === NONE) continue
+      owners.holds(trace, { response, scope: scope(batch, i).name, start: aboutStart(batch, i), end: aboutEnd(batch, i) })
     }
   }
   const groups = new Map<string, number[]>()
-  let group: number[] | undefined
+  const ofTrace = new Map<string, number[]>()
+  const groupOf = (key: string): number[] => {
+    let group = groups.get(key)
+    if (!group) groups.set(key, (group = []))
+    return group
+  }
   for (let i = 0; i < batch.count; i++) {
-    if (!isStored(i)) {
-      group = undefined
-      continue
-    }
-    // Neighbours mostly go the same way.
-    if (group && hints[i] === hints[i - 1] && traces[i] === traces[i - 1]) {
+    if (!isStored(i)) continue
+    const trace = traces[i]!
+    if (hints[i]) groupOf(hints[i]!).push(i)
+    else if (trace !== '') {
+      let group = ofTrace.get(trace)
+      if (!group) ofTrace.set(trace, (group = groupOf(owners.of(trace))))
       group.push(i)
-      continue
-    }
-    const key = hints[i] || (traces[i] && owners.of(traces[i]!))
-    group = key ? groups.get(key) : undefined
-    if (group) group.push(i)
-    else if (key) groups.set(key, (group = [i]))
-    else homeless(batch.signal)
+    } else homeless(batch.signal)
   }
   return groups
+}
+
+const NONE = -1
+
+function responseAt(bytes: Buffer, slot: number): number {
+  if (findPlainText(bytes, slot)) return plainText.start === plainText.end ? NONE : responseKey(bytes, plainText.start, plainText.end)
+  const value = attributeAt(bytes, slot)
+  return typeof value === 'string' && value !== '' ? responseKey(Buffer.from(value)) : NONE
 }
 
 /** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */

@@ -46,17 +46,16 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
 
   async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]> {
     const flushes = new Set<Flush>()
-    const refused: Place[] = []
     for (const [b, batch] of batches.entries()) {
-      for (let i = 0; i < batch.count; i++) {
+      for (let i = 0; i < batch.count;) {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
         const flush = (filling ??= begin())
-        flush.put(batch, i, hints[b]?.[i] ?? '')
-        note(flush, batch, hints[b], i)
         flushes.add(flush)
-        if (flush.rows.length >= FLUSH_BYTES || flush.rows.count >= FLUSH_ROWS) send(flush)
+        i = fill(flush, batch, hints[b], i)
+        if (isFull(flush)) send(flush)
       }
     }
+    const refused: Place[] = []
     // One that fails does not end it: what the others are made of may be read again as long as they are under way.
     for (const result of await Promise.allSettled([...flushes].map(({ stored }) => stored))) {
       if (result.status === 'rejected') throw result.reason
@@ -65,11 +64,15 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     return refused
   }
 
-  function note({ parts }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, i: number): void {
-    const last = parts.at(-1)
-    if (last?.batch === batch && last.to === i) last.to++
-    else parts.push({ batch, hints, from: i, to: i + 1 })
+  /** Appends the items from `from` on, as many as there is room for. Returns the first that is left. */
+  function fill(flush: Flush, batch: SpanBatch, hints: readonly string[] | undefined, from: number): number {
+    let to = from
+    for (; to < batch.count && !isFull(flush); to++) flush.put(batch, to, hints?.[to] ?? '')
+    flush.parts.push({ batch, hints, from, to })
+    return to
   }
+
+  const isFull = ({ rows }: Flush): boolean => rows.length >= FLUSH_BYTES || rows.count >= FLUSH_ROWS
 
   function begin(): Flush {
     const rows = buffers.pop() ?? openRows(BUFFER_BYTES)

@@ -21,7 +21,7 @@ export interface Part {
   readonly batch: SpanBatch
   readonly hints: readonly string[] | undefined
   readonly from: number
-  to: number
+  readonly to: number
 }
 
 export interface Quarantine {

@@ -2,6 +2,7 @@
 
 import { END_EVENT } from '../data/notes.ts'
 import { steadyNow } from '../data/clock.ts'
+import { responseKey } from '../data/recent_calls.ts'
 import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Books } from './arrivals.ts'
 import type { Storage, Uncovered } from './storage.ts'
@@ -26,7 +27,8 @@ async function resumeSome(storage: Storage, { open, owners, late }: Books, group
     for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
     const response_id = item.attributes['gen_ai.response.id']
     if (typeof response_id === 'string' && response_id !== '') {
-      owners.holds(item.trace_id, { response_id, scope: item.scope.name, start: item.start_time, end: item.end_time })
+      const response = responseKey(Buffer.from(response_id))
+      owners.holds(item.trace_id, { response, scope: item.scope.name, start: Number(item.start_time), end: Number(item.end_time) })
     }
   }
   const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {

@@ -111,8 +111,14 @@ const varintSize = (value: number): number => (value < 1 << 7 ? 1 : value < 1 <<
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
   putVarint(rows, end - start)
   reserve(rows, end - start)
-  if (end - start >= FEW) rows.length += source.copy(rows.bytes, rows.length, start, end)
-  else for (let from = start; from < end; from++) rows.bytes[rows.length++] = source[from]!
+  if (end - start >= FEW) {
+    rows.length += source.copy(rows.bytes, rows.length, start, end)
+    return
+  }
+  const { bytes } = rows
+  let to = rows.length
+  for (let from = start; from < end; from++) bytes[to++] = source[from]!
+  rows.length = to
 }
 
 /** What stands from `start` to `end` once more. */

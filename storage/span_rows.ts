@@ -1,8 +1,9 @@
 // Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
 
+import { findPlainText, plainText } from '../data/plain_text.ts'
 import { placeOf } from '../data/routing.ts'
 import { attribute, resource, scope } from '../data/scan.ts'
-import { COLUMN, STRIDE, type Envelope, type SpanBatch } from '../data/span_batch.ts'
+import { COLUMN, slotOf, STRIDE, type Envelope, type SpanBatch } from '../data/span_batch.ts'
 import { putAgain, putBytes, putString, putUInt32, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
 
 const RESPONSE_ID = 'gen_ai.response.id'
@@ -60,22 +61,38 @@ export function spanRows(rows: Rows, receivedAt: number): SpanRows {
   return { put }
 }
 
+/** What the fields of a fixed size take, and the length of the name. */
+const FIXED = 33 + 8 + 17 + 17 + 5
+
 function putOwn(rows: Rows, batch: SpanBatch, i: number, hint: string): void {
-  const { body, columns, keys } = batch
+  const { body, columns } = batch
   const at = i * STRIDE
+  const trace = columns[at + COLUMN.trace_id]!
+  const start = columns[at + COLUMN.start_time]!
   const name = columns[at + COLUMN.name]!
-  if (columns[at + COLUMN.trace_id] === 0) putString(rows, placeOf('', hint))
-  else putHex(rows, body, columns[at + COLUMN.trace_id]!, 16)
-  putTime(rows, body, columns[at + COLUMN.start_time]!)
-  putHex(rows, body, columns[at + COLUMN.span_id]!, 8)
-  putHex(rows, body, columns[at + COLUMN.parent_span_id]!, 8)
+  if (trace === 0) putString(rows, placeOf('', hint))
+  reserve(rows, FIXED)
+  const { bytes } = rows
+  let to = rows.length
+  if (trace !== 0) to = writeHex(bytes, to, body, trace, 16)
+  to = writeTime(bytes, to, body, start)
+  to = writeHex(bytes, to, body, columns[at + COLUMN.span_id]!, 8)
+  to = writeHex(bytes, to, body, columns[at + COLUMN.parent_span_id]!, 8)
+  rows.length = to
   putBytes(rows, body, name, name + columns[at + COLUMN.name_length]!)
   putUInt8(rows, atMost(columns[at + COLUMN.kind]!, LAST_KIND))
   putUInt8(rows, atMost(columns[at + COLUMN.status]!, LAST_STATUS))
-  putDuration(rows, body, columns[at + COLUMN.start_time]!, columns[at + COLUMN.end_time]!)
+  putDuration(rows, body, start, columns[at + COLUMN.end_time]!)
   putUInt32(rows, rows.count)
-  putString(rows, keys.includes(RESPONSE_ID) ? textOf(attribute(batch, i, RESPONSE_ID)) : '')
+  putResponseId(rows, batch, i)
   putBytes(rows, body, columns[at + COLUMN.start]!, columns[at + COLUMN.end]!)
+}
+
+function putResponseId(rows: Rows, batch: SpanBatch, i: number): void {
+  const slot = slotOf(batch, i, RESPONSE_ID)
+  if (slot === 0) putUInt8(rows, 0)
+  else if (findPlainText(batch.body, slot)) putBytes(rows, batch.body, plainText.start, plainText.end)
+  else putString(rows, textOf(attribute(batch, i, RESPONSE_ID)))
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
@@ -85,37 +102,48 @@ const atMost = (value: number, last: number): number => (value >= 0 && value <= 
 
 const DIGITS = Buffer.from('0123456789abcdef')
 
-function putHex(rows: Rows, source: Buffer, offset: number, size: number): void {
-  reserve(rows, 1 + size * 2)
-  const { bytes } = rows
-  let to = rows.length
-  bytes[to++] = offset === 0 ? 0 : size * 2
-  for (let from = offset; offset !== 0 && from < offset + size; from++) {
-    bytes[to++] = DIGITS[source[from]! >>> 4]!
-    bytes[to++] = DIGITS[source[from]! & 15]!
+/** As a string; an empty one where there is no id. Returns where it ends, as all that follow do. */
+function writeHex(bytes: Buffer, at: number, source: Buffer, offset: number, size: number): number {
+  let to = at
+  if (offset === 0) {
+    bytes[to++] = 0
+    return to
   }
-  rows.length = to
+  bytes[to++] = size * 2
+  for (let from = offset; from < offset + size; from++) {
+    const byte = source[from]!
+    bytes[to++] = DIGITS[byte >>> 4]!
+    bytes[to++] = DIGITS[byte & 15]!
+  }
+  return to
 }
 
 /** Fixed64 nanoseconds are a DateTime64(9)'s ticks, up to the year 2262. */
-function putTime(rows: Rows, source: Buffer, offset: number): void {
-  if (offset === 0 || source[offset + 7]! > 127) return putUInt64(rows, offset === 0 ? 0n : MAX_START)
-  reserve(rows, 8)
-  for (let from = offset; from < offset + 8; from++) rows.bytes[rows.length++] = source[from]!
+function writeTime(bytes: Buffer, at: number, source: Buffer, offset: number): number {
+  if (offset === 0) bytes.fill(0, at, at + 8)
+  else if (source[offset + 7]! > 127) bytes.writeBigInt64LE(MAX_START, at)
+  else for (let i = 0; i < 8; i++) bytes[at + i] = source[offset + i]!
+  return at + 8
 }
 
 /** 0 where the span was not ended, or ended before it began. */
 function putDuration(rows: Rows, source: Buffer, start: number, end: number): void {
-  if (start === 0 || end === 0) return putUInt64(rows, 0n)
-  let low = source.readUInt32LE(end) - source.readUInt32LE(start)
-  let high = source.readUInt32LE(end + 4) - source.readUInt32LE(start + 4)
+  const isKnown = start !== 0 && end !== 0
+  let low = isKnown ? word(source, end) - word(source, start) : 0
+  let high = isKnown ? word(source, end + 4) - word(source, start + 4) : 0
   if (low < 0) {
     low += 2 ** 32
     high--
   }
   if (high < 0) low = high = 0
   reserve(rows, 8)
-  rows.bytes.writeUInt32LE(low, rows.length)
-  rows.bytes.writeUInt32LE(high, rows.length + 4)
-  rows.length += 8
+  const { bytes, length } = rows
+  for (let i = 0; i < 4; i++) {
+    bytes[length + i] = low >>> (8 * i)
+    bytes[length + 4 + i] = high >>> (8 * i)
+  }
+  rows.length = length + 8
 }
+
+const word = (bytes: Buffer, at: number): number =>
+  (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
