@@ -62,8 +62,10 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
     signal,
     keys,
     table: compiled(keys),
-    columns: scratchColumns,
-    slots: scratchSlots,
+    columns: columnSheet.cells,
+    columnsAt: columnSheet.used,
+    slots: slotSheet.cells,
+    slotsAt: slotSheet.used,
     count: 0,
     parts: 0,
     allParts: 0,
@@ -71,15 +73,21 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
     scopes: [],
     rejected: [],
   }
-  while (s.c.pos < body.length) {
-    const field = tag(s.c, body.length)
-    if (field === 10) resourceItems(s, open(s.c, body.length))
-    else skip(s.c, field, body.length)
+  try {
+    while (s.c.pos < body.length) {
+      const field = tag(s.c, body.length)
+      if (field === 10) resourceItems(s, open(s.c, body.length))
+      else skip(s.c, field, body.length)
+    }
+  } catch (error) {
+    s.count = -1 // nothing of it is kept
+    throw error
+  } finally {
+    leave(s)
   }
-  keepScratch(s)
   const { count, resources, scopes, rejected } = s
-  const columns = kept(s.columns, count * STRIDE)
-  const slots = kept(s.slots, count * keys.length)
+  const columns = s.columns.subarray(s.columnsAt, s.columnsAt + count * STRIDE)
+  const slots = s.slots.subarray(s.slotsAt, s.slotsAt + count * keys.length)
   const batch = { signal, body, count, columns, slots, keys, resources, scopes }
   if (rejected.length === 0 || count === 0) return { batch, rejected }
   return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
@@ -90,8 +98,11 @@ interface Scan {
   readonly signal: 'traces' | 'logs'
   readonly keys: readonly string[]
   readonly table: KeyTable
+  /** Where the batch's integers begin, in sheets that hold others' before. What follows them is 0. */
   columns: Int32Array
+  columnsAt: number
   slots: Int32Array
+  slotsAt: number
   count: number
   /** Attributes, events, links and what is nested in them: of the item being read, and of all that was accepted. Infinity: deeper than MAX_DEPTH. */
   parts: number
@@ -192,7 +203,7 @@ function logRecord(s: Scan, end: number): void {
 /** SDKs before `event_name` send the name as an attribute. Equal bytes are the name, wherever they stand first. */
 function olderEventName(s: Scan, at: number): void {
   const key = s.keys.indexOf('event.name')
-  const slot = key < 0 ? 0 : s.slots[s.count * s.keys.length + key]!
+  const slot = key < 0 ? 0 : s.slots[s.slotsAt + s.count * s.keys.length + key]!
   if (slot === 0) return
   const { bytes } = s.c
   const value = attributeAt(bytes, slot)
@@ -205,12 +216,15 @@ function olderEventName(s: Scan, at: number): void {
 /** Makes room for one more item and returns where its columns begin. */
 function newItem(s: Scan, end: number): number {
   if (s.count + s.rejected.length === MAX_ITEMS) throw new Malformed(`more than ${MAX_ITEMS} items in one request`)
-  const at = s.count * STRIDE
-  const slot = s.count * s.keys.length
-  if (at + STRIDE > s.columns.length) s.columns = twice(s.columns)
-  while (slot + s.keys.length > s.slots.length) s.slots = twice(s.slots)
-  s.columns.fill(0, at, at + STRIDE)
-  s.slots.fill(0, slot, slot + s.keys.length)
+  if (s.columnsAt + (s.count + 1) * STRIDE > s.columns.length) {
+    s.columns = largerSheet(s.columns, s.columnsAt, s.count * STRIDE, STRIDE)
+    s.columnsAt = 0
+  }
+  if (s.slotsAt + (s.count + 1) * s.keys.length > s.slots.length) {
+    s.slots = largerSheet(s.slots, s.slotsAt, s.count * s.keys.length, s.keys.length)
+    s.slotsAt = 0
+  }
+  const at = s.columnsAt + s.count * STRIDE
   s.columns[at + COLUMN.start] = s.c.pos
   s.columns[at + COLUMN.end] = end
   // Pushed only if an item of theirs is accepted: a body of empty envelopes must cost nothing.
@@ -237,15 +251,16 @@ function countParts(s: Scan, parts: number): void {
   if (s.allParts > MAX_ALL_PARTS) throw new Malformed(`more than ${MAX_ALL_PARTS} attributes, events, links and values in one request`)
 }
 
-function reject({ rejected, signal, count, columns, c }: Scan, at: number, problem: string): void {
-  if (rejected.length >= NAMED) {
-    rejected.push(unnamed(problem))
-    return
-  }
+function reject(s: Scan, at: number, problem: string): void {
+  s.rejected.push(s.rejected.length < NAMED ? named(s, at, problem) : unnamed(problem))
+  clear(s, s.count, s.count + 1)
+}
+
+function named({ rejected, signal, count, columns, c }: Scan, at: number, problem: string): Rejected {
   const item = signal === 'traces' ? 'span' : 'log record'
   const start = columns[at + COLUMN.name]!
   const name = c.bytes.toString('utf8', start, start + Math.min(columns[at + COLUMN.name_length]!, 80))
-  rejected.push({ reason: `${item} ${count + rejected.length + 1} (${JSON.stringify(name)}): ${problem}` })
+  return { reason: `${item} ${count + rejected.length + 1} (${JSON.stringify(name)}): ${problem}` }
 }
 
 const reasons = new Map<string, Rejected>()
@@ -274,11 +289,24 @@ function attributeField(s: Scan, end: number): void {
       key = c.pos
       keyLength = keyEnd - key
       c.pos = keyEnd
-    } else if (field === 18) nested(s, valueEnd, ANY_VALUE)
-    else skip(c, field, valueEnd)
+    } else if (field === 18) {
+      if (!isString(c, valueEnd)) nested(s, valueEnd, ANY_VALUE)
+    } else skip(c, field, valueEnd)
   }
   const found = findKey(s.table, c.bytes, key, keyLength)
-  if (found >= 0) s.slots[s.count * s.keys.length + found] = slot
+  if (found >= 0) s.slots[s.slotsAt + s.count * s.keys.length + found] = slot
+}
+
+/** Most values are: one that is nothing but a string is passed over, any other left alone. */
+function isString(c: Cursor, end: number): boolean {
+  const { pos } = c
+  const valueEnd = open(c, end)
+  if (c.bytes[c.pos++] === 10 && c.pos < valueEnd && open(c, valueEnd) === valueEnd) {
+    c.pos = valueEnd
+    return true
+  }
+  c.pos = pos
+  return false
 }
 
 function status(c: Cursor, end: number, columns: Int32Array, at: number): void {
@@ -344,36 +372,40 @@ function compiled(keys: readonly string[]): KeyTable {
   return table
 }
 
-// Columns are filled here and copied out at their true size. Scans do not overlap.
-const SMALL = 1 << 12
-const LARGE = 1 << 20
-let scratchColumns: Int32Array = new Int32Array(SMALL)
-let scratchSlots: Int32Array = new Int32Array(SMALL)
+// Batches share sheets: to have memory of its own would cost each of them more than to fill it. Scans do not overlap.
 
-function keepScratch({ columns, slots }: Scan): void {
-  if (columns.length <= LARGE) scratchColumns = columns
-  if (slots.length <= LARGE) scratchSlots = slots
+interface Sheet {
+  readonly cells: Int32Array
+  /** Taken by batches; what follows is 0. */
+  readonly used: number
 }
 
-/** Batches share large arrays: to have memory of its own costs each of them more than to fill it. */
-const SHARED = 1 << 15
-let shared = new Int32Array(0)
-let taken = 0
+const SHEET = 1 << 14
+/** That of a huge request is its own. */
+const LARGEST = 1 << 20
+const emptySheet = (): Sheet => ({ cells: new Int32Array(SHEET), used: 0 })
+let columnSheet = emptySheet()
+let slotSheet = emptySheet()
 
-function kept(scratch: Int32Array, length: number): Int32Array {
-  if (length > SHARED / 8) return scratch.slice(0, length)
-  if (taken + length > shared.length) {
-    shared = new Int32Array(SHARED)
-    taken = 0
-  }
-  const own = shared.subarray(taken, taken + length)
-  for (let i = 0; i < length; i++) own[i] = scratch[i]!
-  taken += length
-  return own
+/** Where the next batch begins. What was written and is not kept is wiped. */
+function leave(s: Scan): void {
+  const kept = Math.max(s.count, 0)
+  if (s.count < 0) s.columns.fill(0, s.columnsAt)
+  if (s.count < 0) s.slots.fill(0, s.slotsAt)
+  columnSheet = after(s.columns, s.columnsAt + kept * STRIDE)
+  slotSheet = after(s.slots, s.slotsAt + kept * s.keys.length)
 }
 
-function twice(array: Int32Array): Int32Array {
-  const larger = new Int32Array(array.length * 2)
-  larger.set(array)
+const after = (cells: Int32Array, used: number): Sheet => (cells.length > LARGEST ? emptySheet() : { cells, used })
+
+function clear({ columns, columnsAt, slots, slotsAt, keys }: Scan, from: number, to: number): void {
+  columns.fill(0, columnsAt + from * STRIDE, columnsAt + to * STRIDE)
+  slots.fill(0, slotsAt + from * keys.length, slotsAt + to * keys.length)
+}
+
+/** A sheet that begins with what a scan has written so far, and has room for as much again. */
+function largerSheet(cells: Int32Array, start: number, length: number, more: number): Int32Array {
+  const larger = new Int32Array(Math.max(SHEET, 2 * (length + more)))
+  larger.set(cells.subarray(start, start + length))
   return larger
 }

@@ -58,6 +58,11 @@ export function int64(c: Cursor, end: number): number | bigint {
 
 /** A field's number and wire type: `number << 3 | type`. */
 export function tag(c: Cursor, end: number): number {
+  const byte = c.pos < end ? c.bytes[c.pos]! : 0
+  if (byte >= 8 && byte < 128) {
+    c.pos++
+    return byte
+  }
   const value = varint(c, end)
   if (value < 8 || value > 0xffff_ffff) throw new Malformed(`no field has the number that ends at byte ${c.pos}`)
   return value
@@ -65,9 +70,24 @@ export function tag(c: Cursor, end: number): number {
 
 /** Reads a length and returns where that many bytes end. */
 export function open(c: Cursor, end: number): number {
-  const length = varint(c, end)
+  const length = lengthAt(c, end)
   if (length > end - c.pos) throw new Malformed(`${length} bytes announced at byte ${c.pos}, where ${end - c.pos} are left`)
   return c.pos + length
+}
+
+/** A varint; nearly all that are lengths have one byte or two. */
+function lengthAt(c: Cursor, end: number): number {
+  const { bytes, pos } = c
+  if (pos + 1 >= end) return varint(c, end)
+  const low = bytes[pos]!
+  if (low < 128) {
+    c.pos = pos + 1
+    return low
+  }
+  const high = bytes[pos + 1]!
+  if (high >= 128) return varint(c, end)
+  c.pos = pos + 2
+  return (low & 127) | (high << 7)
 }
 
 /** Passes over a field that nobody asked for, groups included. */
