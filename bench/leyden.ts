@@ -9,7 +9,7 @@ import { startClickHouse, type ClickHouse } from './clickhouse.ts'
 import { end, freePorts, launch } from './processes.ts'
 
 /** As `npm start` and the `leyden` command have it: a small young generation, which costs little and keeps the process small. */
-const START_FLAGS = ['--max-semi-space-size=2']
+const START_FLAGS = ['--max-semi-space-size=8']
 
 export interface Leyden {
   readonly grpc: string

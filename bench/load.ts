@@ -273,7 +273,7 @@ function randomFrom(seed: number): Random {
   return { integer, pick, bytes, text }
 }
 
-function requestType(): protobuf.Type {
+export function requestType(): protobuf.Type {
   const proto = fileURLToPath(new URL('../../proto/', import.meta.url))
   const root = new protobuf.Root()
   root.resolvePath = (_origin, target) => proto + target

@@ -1,13 +1,16 @@
-// Reading alone: one rollout's spans from bytes to calls, tools and rewards, and what a span costs that no dialect wants.
+// Reading alone: a request's spans scanned, beside protobufjs; one rollout's spans from bytes to calls, tools and rewards, and what a span
+// costs that no dialect wants.
 
 import { readItems } from '../data/reading.ts'
 import { readItem, scan } from '../data/scan.ts'
 import type { Item, Span } from '../data/span.ts'
 import { dialects } from '../dialects/index.ts'
-import { makeRun } from './load.ts'
+import { makeLoad, makeRun, requestType } from './load.ts'
 import { formatTable } from './table.ts'
 
 const PASSES = 5
+/** A pass of scanning is over in milliseconds. */
+const SCANS = 50
 
 export function readAgain(sizes: readonly number[]): void {
   const rows = sizes.flatMap((size) => {
@@ -23,6 +26,16 @@ export function readAgain(sizes: readonly number[]): void {
     ]
   })
   console.log(formatTable(['spans of', 'spans', 'decoded per CPU-second', 'read per CPU-second'], rows))
+  console.log(`\n${formatTable(['spans a request', 'scanned per CPU-second', 'by protobufjs', 'ratio'], [64, 512].map(scanned))}`)
+}
+
+/** Until it can be stored, a request is scanned; generic decoders make objects of all it holds. */
+function scanned(batch: number): (string | number)[] {
+  const { requests, spans } = makeLoad(batch, 8_192)
+  const type = requestType()
+  const own = best(spans, () => requests.forEach(({ body }) => scan('traces', body)), SCANS)
+  const theirs = best(spans, () => requests.forEach(({ body }) => type.decode(body)))
+  return [batch, own, theirs, (own / theirs).toFixed(1)]
 }
 
 const decode = (bodies: readonly Buffer[]): Item[] =>
@@ -41,9 +54,9 @@ const strange = (item: Item): Item => ({
 })
 
 /** Spans per second of CPU, in the best of some passes. */
-function best(spans: number, work: () => unknown): number {
+function best(spans: number, work: () => unknown, passes = PASSES): number {
   let shortest = Infinity
-  for (let pass = 0; pass < PASSES; pass++) {
+  for (let pass = 0; pass < passes; pass++) {
     const before = process.cpuUsage()
     work()
     const { user, system } = process.cpuUsage(before)

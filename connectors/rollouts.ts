@@ -123,8 +123,8 @@ export default connector({
         throw error
       })
       const urgent = batches.map((batch, b) => {
-        const aside = new Set(refused.flatMap((place) => (place.batch === batch ? place.i : [])))
-        return addArrived(books, { batch, hints: hints[b]!, isStored: (i) => !aside.has(i) }, homeless)
+        const aside = refused.filter((place) => place.batch === batch).map(({ i }) => i)
+        return addArrived(books, { batch, hints: hints[b]!, isStored: (i) => !aside.includes(i) }, homeless)
       })
       if (urgent.includes(true)) scheduleClose()
     }

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 
 import { spanBatch } from '../test/conformance.ts'
@@ -64,6 +66,32 @@ test('an insert of several flushes ends when the last of them has, whichever fai
   expect(settled).toBe(false)
   free()
   await expect(inserted).rejects.toThrow('away')
+})
+
+test('what comes while three inserts are under way is one insert when the first of them ends', async () => {
+  const ends: (() => void)[] = []
+  const rows: number[] = []
+  const { insert, close } = spanInserter(
+    (bytes) => {
+      rows.push((bytes.toString('latin1').split('test-agent').length - 1) / 2) // its resource names the service, too
+      return new Promise<void>((resolve) => ends.push(resolve))
+    },
+    { sort: (_parts, _at, error) => Promise.reject(error as Error) },
+  )
+  const inserts: Promise<unknown>[] = []
+  for (const i of [0, 1, 2]) {
+    inserts.push(insert([spanBatch([{ id: `first-${i}` }])], []))
+    await expect.poll(() => ends.length).toBe(i + 1)
+  }
+  for (const i of [0, 1, 2, 3]) inserts.push(insert([spanBatch([{ id: `more-${i}` }])], []))
+  await sleep(150)
+  expect(rows).toHaveLength(3)
+  ends[0]!()
+  await expect.poll(() => rows).toHaveLength(4)
+  for (const end of ends) end()
+  await Promise.all(inserts)
+  await close()
+  expect(rows).toEqual([1, 1, 1, 4])
 })
 
 test('an empty request is stored at once', async () => {

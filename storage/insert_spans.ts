@@ -10,10 +10,13 @@ import { openRows, written, type Rows } from './row_binary.ts'
 import { spanRows, type SpanRows } from './span_rows.ts'
 import type { Place } from './storage.ts'
 
-/** A flush is sent at 4 MB, 10,000 rows or after 100 ms, whichever is first. */
+/** A flush is sent at 4 MB, 10,000 rows, or when it has waited as long as an insert takes nowadays: whichever is first. */
 const FLUSH_BYTES = 4_000_000
 const FLUSH_ROWS = 10_000
-const FLUSH_MS = 100
+const SHORTEST_WAIT_MS = 20
+const LONGEST_WAIT_MS = 100
+/** Inserts that the time of one is an average of, roughly. */
+const LATELY = 8
 /** Flushes on their way at once. Past that, requests wait. */
 const OUTSTANDING = 3
 /** Room for one more row, so that a buffer seldom grows. One that grew far is not kept. */
@@ -43,6 +46,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   const outstanding = new Set<Promise<readonly Place[]>>()
   let filling: Flush | null = null
   let lastReceived = 0
+  let insertMs = LONGEST_WAIT_MS
 
   async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]> {
     const flushes = new Set<Flush>()
@@ -82,19 +86,23 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
     const { put } = spanRows(rows, received_at)
-    const flush: Flush = { rows, put, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), FLUSH_MS) }
+    const wait = Math.min(Math.max(insertMs, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
+    const flush: Flush = { rows, put, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), wait) }
     return flush
   }
 
+  /** One is filled only while another insert may begin, so it can always be sent. */
   function send(flush: Flush): void {
     clearTimeout(flush.timer)
     filling = null
     const bytes = written(flush.rows)
+    const began = performance.now()
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
     const sent = insertRows(bytes, randomUUID())
       .then((): readonly Place[] => [])
       .catch((error: unknown) => sort(flush.parts, flush.received_at, error))
       .finally(() => {
+        insertMs += (performance.now() - began - insertMs) / LATELY
         outstanding.delete(sent)
         recycle(flush.rows)
         for (const next of waiting.splice(0)) next()
