@@ -1,9 +1,9 @@
 // Which call goes on where an earlier one left off. A conversation sends its whole history with every call; a call
 // that extends another needs only what is new.
 
-import type { Message, Part } from './dialect.ts'
-import { textOfPart } from './messages.ts'
+import type { Message } from './dialect.ts'
 import type { Call } from './rollout.ts'
+import { lookOf, sameMessage } from './share_messages.ts'
 
 /**
  * Calls are given in order. The answer is the step of the earlier call of the same scope whose prompt and completion
@@ -46,14 +46,12 @@ function numbering<Key>(): (key: Key) => number {
 
 /** As many messages that look alike are compared; more are told apart by all they hold, which costs the same for any number of them. */
 const COMPARED = 8
-const ENDS = 24
 
-/** Messages are long and mostly distinct: how they look tells most of them apart, and only those that look alike are compared whole. */
 function messageNumbers(): (message: Message) => number {
-  const alike = new Map<string, { message: Message; number: number }[]>()
+  const alike = new Map<number, { message: Message; number: number }[]>()
   const number = numbering<string>()
   let count = 0
-  return (message) => {
+  const find = (message: Message): number => {
     const look = lookOf(message)
     const known = alike.get(look)
     if (!known) {
@@ -66,26 +64,11 @@ function messageNumbers(): (message: Message) => number {
     known.push({ message, number: count })
     return count++
   }
-}
-
-function lookOf({ role, parts }: Message): string {
-  let look = `${role} ${parts.length}`
-  for (const part of parts) {
-    const text = textOfPart(part)
-    look += `\0${text.length} ${text.slice(0, ENDS)}\0${text.slice(-ENDS)}`
+  // Most equal messages are one object (share_messages.ts).
+  const numbers = new Map<Message, number>()
+  return (message) => {
+    let known = numbers.get(message)
+    if (known === undefined) numbers.set(message, (known = find(message)))
+    return known
   }
-  return look
-}
-
-function sameMessage(a: Message, b: Message): boolean {
-  return (
-    a.role === b.role && a.name === b.name && a.parts.length === b.parts.length && a.parts.every((part, i) => samePart(part, b.parts[i]!))
-  )
-}
-
-function samePart(a: Part, b: Part): boolean {
-  const [x, y] = [a, b] as Record<string, unknown>[]
-  for (const key in x) if (x[key] !== y![key]) return false
-  for (const key in y) if (x![key] !== y[key]) return false
-  return true
 }

@@ -3,7 +3,7 @@
 // reconciled, rewards find what they are about. Every step is linear, and none recurses into the tree.
 
 import { checkCompleteness } from './completeness.ts'
-import type { CallReading, Dialect, Flag, Reading, ToolReading } from './dialect.ts'
+import type { CallReading, Dialect, Flag, Message, Reading, ToolReading } from './dialect.ts'
 import { mergeDuplicates } from './duplicates.ts'
 import { compare, distinctItems, placeOf, remainsOf, type Found } from './items.ts'
 import { lineageOf, type Lineage } from './lineage.ts'
@@ -11,6 +11,7 @@ import { completeCall, completeTool, groupParts } from './parts.ts'
 import { readRewards } from './reward_reading.ts'
 import type { Agent, Call, Place, Problem, Reward, Tool } from './rollout.ts'
 import { hintOfItem, splitKey } from './routing.ts'
+import { messageSharer } from './share_messages.ts'
 import { askerFor } from './signs.ts'
 import type { Item, LogRecord, Span } from './span.ts'
 import { mergeExecutions, reconcileTools } from './tools.ts'
@@ -81,6 +82,7 @@ interface Seen {
 /** Spans by start time, each read; and log records by time: those of one moment keep their order, which is that of a conversation. */
 function seeAll(items: Iterable<Item>, dialects: readonly Dialect[], problems: Problem[]): { seen: Seen[]; logs: LogRecord[] } {
   const ask = askerFor(dialects)
+  const share = messageSharer()
   const seen: Seen[] = []
   const logs: LogRecord[] = []
   for (const item of items) {
@@ -89,12 +91,20 @@ function seeAll(items: Iterable<Item>, dialects: readonly Dialect[], problems: P
       continue
     }
     const { readers, carriers } = ask(item)
-    seen.push({ span: carriers.length > 0 ? item : remainsOf(item), read: readItem(item, readers, problems), carriers })
+    const read = readItem(item, readers, problems)
+    seen.push({ span: carriers.length > 0 ? item : remainsOf(item), read: read && shared(read, share), carriers })
   }
   return {
     seen: seen.sort(({ span: a }, { span: b }) => compare(a.start_time || a.end_time, b.start_time || b.end_time)),
     logs: logs.sort((a, b) => compare(a.time, b.time)),
   }
+}
+
+function shared<Read extends Pick<Found, 'reading'>>(read: Read, share: (message: Message) => Message): Read {
+  const { reading } = read
+  if (reading.kind !== 'call') return read
+  const { prompt, completion } = reading
+  return { ...read, reading: { ...reading, prompt: prompt.map(share), completion: completion && share(completion) } }
 }
 
 /** One malformed span costs one span. */
