@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -6,6 +6,8 @@ import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import type { Span } from '../../data/span.ts'
+import { initCheckpoint, readCheckpoint } from '../../policy/checkpoint.ts'
+import { writeSafetensors } from '../../policy/safetensors.ts'
 import { openTokenizer } from '../../policy/tokenizer.ts'
 import { policiesOf, type Policies } from '../../storage/policies.ts'
 import { startEndpoint, type TestEndpoint } from '../../test/openai.ts'
@@ -134,6 +136,45 @@ describe('a model that is not trained', () => {
     expect(endpoint.context.gauges.leyden_endpoint_answers_running!()).toBe(0)
   })
 })
+
+test('a policy that calls a tool: the call is parsed, whole and streamed, and recorded with the tokens that it was written in', async () => {
+  const endpoint = await start({ mine: { ...engine, base: await makeCaller(join(folder, 'caller')) } })
+  const tools = [{ type: 'function' as const, function: { name: 'look_up', parameters: { type: 'object' } } }]
+  const { choices } = await ask(endpoint, { tools, temperature: 0 })
+  const call = { type: 'function', function: { name: 'look_up', arguments: '{"word": "tree"}' } }
+  expect(choices).toMatchObject([{ finish_reason: 'tool_calls', message: { content: null, tool_calls: [call] } }])
+  const stream = endpoint.client.chat.completions.stream({ model: 'mine', messages, tools, temperature: 0 })
+  expect((await stream.finalChatCompletion()).choices[0]!.message.tool_calls).toMatchObject([call])
+  expect(await endpoint.calls(2)).toMatchObject(
+    [1, 2].map(() => ({ finish: 'tool_calls', tokens: { response: [CALL, END], logprobs: [0, 0] } })),
+  )
+  // Who may not call is given it as text.
+  const { choices: said } = await ask(endpoint, { tools, tool_choice: 'none', temperature: 0 })
+  expect(said[0]).toMatchObject({ finish_reason: 'stop', message: { content: expect.stringContaining('look_up') } })
+})
+
+const [END, CALL] = [2, 420]
+
+/** Weights that say one thing: after any token a call, which is a token of its own, and after that the end. */
+async function makeCaller(path: string): Promise<string> {
+  await makePolicy(path)
+  const tokenizer = JSON.parse(await readFile(join(path, 'tokenizer.json'), 'utf8')) as { added_tokens: object[] }
+  const content = '<tool_call>\n{"name": "look_up", "arguments": {"word": "tree"}}\n</tool_call>'
+  const flags = { special: false, single_word: false, lstrip: false, rstrip: false, normalized: false }
+  tokenizer.added_tokens.push({ id: CALL, content, ...flags })
+  await writeFile(join(path, 'tokenizer.json'), JSON.stringify(tokenizer))
+  const size = { hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, num_attention_heads: 1, max_position_embeddings: 512 }
+  initCheckpoint(path, { vocab_size: CALL + 1, ...size, eos_token_id: END, tie_word_embeddings: false }, 1)
+  const { weights } = readCheckpoint(path)
+  for (const [name, { data }] of weights) if (!name.endsWith('norm.weight')) data.fill(0)
+  const embedding = weights.get('model.embed_tokens.weight')!.data
+  const head = weights.get('lm_head.weight')!.data
+  for (let token = 0; token <= CALL; token++) embedding[token * 8 + (token === CALL ? 1 : 0)] = 1
+  head[CALL * 8] = 100
+  head[END * 8 + 1] = 100
+  writeSafetensors(join(path, 'model.safetensors'), weights, 'F32')
+  return path
+}
 
 describe('a policy under training', () => {
   test('answers as its base until there is a version, then takes each as it is published, without a failed request', async () => {
