@@ -62,7 +62,7 @@ async function measure(
 ): Promise<(string | number)[][]> {
   const decoder = await openDecoder({ kernels, max_running: Math.max(...agents) })
   // Without large matrices, or without OpenBLAS, it is the same thing again.
-  if (kernels === 'auto' && !(decoder.state().backend.includes('large') && model.vocab_size * model.hidden_size > 500_000)) {
+  if (kernels === 'auto' && !(decoder.state().backend.includes('large') && model.vocab_size * model.hidden_size > 100_000)) {
     await decoder.close()
     return []
   }

@@ -58,7 +58,7 @@ describe.each(kinds)('products by %s', (kernels) => {
   })
 
   test('a row is the same to the last bit whatever is read beside it, at once or token by token', async () => {
-    const model = { vocab_size: 2700, hidden_size: 192, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 6 }
+    const model = { vocab_size: 2700, hidden_size: 192, intermediate_size: 320, num_hidden_layers: 2, num_attention_heads: 6 }
     initCheckpoint(scratch, { ...model, num_key_value_heads: 2, max_position_embeddings: 128 }, 5)
     const forward = await open(scratch, kernels, 128)
     const tokens = Array.from({ length: 24 }, (_, i) => (i * 37) % 2700)

@@ -6,7 +6,7 @@ import { attendHead } from './attention.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { BLOCK, BLOCK_BITS } from './kv_cache.ts'
 import type { ModelConfig } from './model_config.ts'
-import type { Product, Products } from './products.ts'
+import { FEWEST_ROWS, type Product, type Products } from './products.ts'
 
 /** A token to read: R of them in a pass. */
 export interface ForwardRow {
@@ -62,7 +62,7 @@ export function* openingForward(
   blocks: number,
   maxRows: number,
 ): Generator<void, Forward> {
-  const room = Math.max(maxRows, 2)
+  const room = Math.max(maxRows, FEWEST_ROWS)
   const { hidden, heads, kvHeads, headWidth, feedForward, vocabulary, normEpsilon, frequencies } = config
   const queryWidth = heads * headWidth
   const kvWidth = kvHeads * headWidth
@@ -199,7 +199,7 @@ export function* openingForward(
         addTo(count)
       }
       wanted.forEach((row, i) => rmsNorm(x, row * hidden, lastNorm, normEpsilon, normed, i * hidden))
-      const logitRows = Math.max(wanted.length, 2)
+      const logitRows = Math.max(wanted.length, FEWEST_ROWS)
       if (logits.length < logitRows * vocabulary) logits = new Float32Array(logitRows * vocabulary)
       head.multiply(normed, wanted.length, logits)
       return wanted.map((_, i) => logits.subarray(i * vocabulary, (i + 1) * vocabulary))

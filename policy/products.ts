@@ -10,7 +10,7 @@ import { loadBlas, type Blas } from './blas.ts'
 
 /** A matrix made ready. */
 export interface Product {
-  /** `y` [rows, out] = `x` [rows, into] · weight [out, into] transposed. x and y have room for two rows even where only one is asked for. */
+  /** `y` [rows, out] = `x` [rows, into] · weight [out, into] transposed. x and y have room for FEWEST_ROWS even where fewer are asked for. */
   multiply(x: Float32Array, rows: number, y: Float32Array): void
   free(): void
 }
@@ -27,8 +27,11 @@ export interface ProductOptions {
   readonly kernels: 'auto' | 'blas' | 'decomp'
 }
 
-/** From this size on OpenBLAS is faster. It multiplies more than a million pairs or more with kernels that treat every row alike; two rows of this are so many. */
-const LARGE = 500_001
+/** From this size on OpenBLAS is faster: much for many rows, and no slower for one. */
+const LARGE = 100_000
+/** It multiplies more than a million pairs with kernels that treat every row alike, and fewer with others: so it is always given rows enough. */
+const PAIRS = 1_000_001
+export const FEWEST_ROWS = Math.ceil(PAIRS / LARGE)
 
 /** So many numbers are put into place in a slice: some 10 ms. */
 const SLICE = 1 << 20
@@ -48,7 +51,8 @@ export async function openProducts({ kernels }: ProductOptions): Promise<Product
 }
 
 function blasProduct({ sgemm }: Blas, weight: Float32Array, out: number, into: number): Product {
-  return { multiply: (x, rows, y) => sgemm(false, true, Math.max(rows, 2), out, into, x, weight, y), free() {} }
+  const fewest = Math.ceil(PAIRS / weight.length)
+  return { multiply: (x, rows, y) => sgemm(false, true, Math.max(rows, fewest), out, into, x, weight, y), free() {} }
 }
 
 /** What Emscripten exports of TensorFlow's WebAssembly. Pointers are bytes; a tensor is an id for a place in the heap. */
