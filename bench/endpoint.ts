@@ -57,6 +57,7 @@ async function measure(seconds: number, ends: (() => Promise<void> | void)[]): P
     { name: 'endpoint', port: leyden.port, pid: leyden.child.pid },
     { name: 'one process', port: whole.port, pid: whole.child.pid },
   ]
+  console.log('Core 0: client, model server, pipeline, ClickHouse. Core 1: bare proxy, endpoint, one process. One is measured at a time.\n')
   pin(0, [process.pid, upstream.child.pid!, pipeline.child.pid!, clickhouse.pid, another.pid])
   pin(1, [proxy.child.pid!, leyden.child.pid!, whole.child.pid!])
   await atRate(targets, seconds)
