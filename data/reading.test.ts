@@ -142,6 +142,83 @@ describe('bad input costs one span', () => {
     expect({ duplicates, spans }).toEqual({ duplicates: 0, spans: 2 })
   })
 
+  test('numbers as text, sparse indices, Python literals and empty values are read as what they say', () => {
+    const indexed = {
+      'llm.request.type': 'chat',
+      'gen_ai.prompt.7.role': 'user',
+      'gen_ai.prompt.7.content': 'and now?',
+      'gen_ai.prompt.2.role': 'system',
+      'gen_ai.prompt.2.content': 'be brief',
+      'gen_ai.completion.0.role': 'assistant',
+      'gen_ai.completion.0.content': 'done',
+      'gen_ai.usage.prompt_tokens': '12',
+      'gen_ai.usage.completion_tokens': ' 3 ',
+    }
+    const python = { 'gen_ai.input.messages': "[{'role': 'user', 'parts': [{'type': 'text', 'content': 'it\\'s', 'cache': None}]}]" }
+    const document = run(
+      { id: 'indexed', at: 1, attributes: indexed },
+      chat('python', { at: 20, attributes: python }),
+      chat('empty', { at: 40 }),
+    ) as any
+    const { spans } = document.resourceSpans[0].scopeSpans[0]
+    for (const attribute of spans.at(-1).attributes) if (attribute.key === 'gen_ai.output.messages') attribute.value = {}
+    const { calls, problems } = read(document)
+    expect(calls.map((call) => call.prompt.map(({ role, parts }) => [role, ...parts.map((part) => 'text' in part && part.text)]))).toEqual([
+      [
+        ['system', 'be brief'],
+        ['user', 'and now?'],
+      ],
+      [['user', "it's"]],
+      [['user', expect.any(String)]],
+    ])
+    expect(calls[0]!.usage).toMatchObject({ input: 12, output: 3 })
+    expect([calls[2]!.completion, calls[2]!.flags]).toEqual([undefined, ['outputMissing']])
+    expect(problems).toEqual([])
+  })
+
+  test('two roots in one trace are one run', () => {
+    const { calls, tree } = read(
+      traces('t', [
+        { id: 'first', name: 'agent', at: 0, for: 50 },
+        chat('c1', { parent: 'first', at: 1 }),
+        { id: 'second', name: 'agent', at: 60, for: 50 },
+        chat('c2', { parent: 'second', at: 61 }),
+      ]),
+    )
+    expect(calls.map((call) => call.span_id)).toEqual([spanIdOf('c1'), spanIdOf('c2')])
+    expect([...tree.parent].filter((parent) => parent === -1)).toHaveLength(2)
+  })
+
+  test('a circle of parents is cut and told, and what is in it is read', () => {
+    const { calls, problems } = read(
+      traces('t', [
+        { id: 'a', parent: 'b', at: 0, for: 90 },
+        { id: 'b', parent: 'a', at: 1, for: 80 },
+        chat('c1', { parent: 'b', at: 2 }),
+        chat('c2', { parent: 'c2', at: 20 }),
+      ]),
+    )
+    expect(calls.map((call) => call.span_id)).toEqual([spanIdOf('c1'), spanIdOf('c2')])
+    expect(problems).toMatchObject([{ reason: 'parent_cycle', detail: '2 parent links were cut' }])
+  })
+
+  test('spans whose clock is ahead of or behind their parent, and children that end after the root, keep their place', () => {
+    const { calls, tools, problems } = read(
+      run(
+        agent('a', { at: 100, for: 100, attributes: { 'gen_ai.agent.name': 'writer' } }),
+        chat('early', { parent: 'a', at: 5 }),
+        tool('late', { parent: 'a', at: 5_000, for: 1_000 }),
+        chat('after', { at: 3_000, for: 9_000 }),
+      ),
+    )
+    expect(calls.map((call) => [call.span_id, call.agent])).toEqual([
+      [spanIdOf('early'), 'writer'],
+      [spanIdOf('after'), undefined],
+    ])
+    expect(tools).toMatchObject([{ span_id: spanIdOf('late'), agent: 'writer' }])
+    expect(problems).toEqual([])
+  })
+
   test('nothing at all is an empty reading', () => {
     expect(read()).toMatchObject({ calls: [], tools: [], rewards: [], problems: [], spans: 0, traces: 0 })
   })
