@@ -1,6 +1,7 @@
 // From OTLP to ClickHouse, through Leyden and through the OpenTelemetry Collector. Each cell has fresh processes and an empty store,
-// which get one pass over the load to warm up and then whole passes until the time is up. Wall time ends with the last acknowledgement,
-// CPU time when everything is in ClickHouse: for the Collector, which acknowledges from memory, that is later.
+// which get whole passes over the load: for half of the time to warm up, since code is compiled as it runs, and then until the time is
+// up. Wall time ends with the last acknowledgement, CPU time when everything is in ClickHouse: for the Collector, which acknowledges
+// from memory, that is later.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -147,11 +148,11 @@ async function measure(candidate: Candidate, { transport, batch }: Cell, load: L
   const sender = transport === 'http' ? httpSender(target.http, inFlight) : grpcSender(target.grpc)
   const cpu = async () => ({ own: await cpuSeconds(target.pid), clickhouse: await cpuSeconds(target.clickhouse.pid) })
   try {
-    await sendPasses(sender, load, { inFlight, first: 0, seconds: 0 })
-    const [warmSpans, warmMade] = await settled(candidate, target, load, 1)
+    const warm = await sendPasses(sender, load, { inFlight, first: 0, seconds: seconds / 2 })
+    const [warmSpans, warmMade] = await settled(candidate, target, load, warm.passes)
     const before = await cpu()
-    const { passes, acknowledged, failed, latencies, wall } = await sendPasses(sender, load, { inFlight, first: 1, seconds })
-    const [stored, made] = await settled(candidate, target, load, 1 + passes)
+    const { passes, acknowledged, failed, latencies, wall } = await sendPasses(sender, load, { inFlight, first: warm.passes, seconds })
+    const [stored, made] = await settled(candidate, target, load, warm.passes + passes)
     const after = await cpu()
     return {
       wall: acknowledged / wall,

@@ -115,7 +115,7 @@ export function counted(name: string, signal: Signal, context: Context, consumer
 
 const tracer = trace.getTracer('leyden')
 
-/** One span for each request, where service::telemetry::traces asks for them. */
+/** One span for each request, or for those that came together, where service::telemetry::traces asks for them. */
 export function traced(name: string, consumer: Consumer): Consumer {
   return (items) =>
     tracer.startActiveSpan(name, async (span) => {
