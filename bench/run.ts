@@ -1,4 +1,4 @@
-// npm run bench -- <agent|air|ingest|assemble|read|grpc|endpoint|decode|soak|train|hugging_face>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <agent|air|ingest|assemble|read|replay|grpc|endpoint|decode|soak|train|hugging_face>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -14,6 +14,7 @@ import { huggingFace } from './hugging_face.ts'
 import { ingest } from './ingest.ts'
 import { promptsOnDisk } from './prompts.ts'
 import { readAgain } from './read.ts'
+import { replayAndDoctor } from './replay.ts'
 import { soak } from './soak.ts'
 import { train } from './train.ts'
 
@@ -38,6 +39,8 @@ Usage:
       Assembles and credits one rollout of so many spans.
   npm run bench -- read [--spans 20000,100000]
       Reads the spans of one rollout: decoding, then reading, each per second of CPU.
+  npm run bench -- replay [--spans 40000]
+      Replays an otel_traces table into a Leyden that makes transitions of it, then runs doctor over the last 1,000 rollouts.
   npm run bench -- grpc [--batch 1,64,512] [--seconds 5]
       What the gRPC transport costs by itself, against @grpc/grpc-js.
   npm run bench -- endpoint [--seconds 5]
@@ -105,6 +108,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   decode: () => decode({ models: list(values.models || '50k,300k,4m'), agents: numbers(values.agents), seconds: Number(values.seconds) }),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
+  replay: () => replayAndDoctor(numbers(values.spans)[0]!),
   hugging_face: () => huggingFace(positionals.slice(1), values.python),
   train: () =>
     train({

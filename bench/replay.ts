@@ -1,0 +1,110 @@
+// From an otel_traces table to transitions, and then doctor over what came of it: how fast spans are replayed, and how long doctor takes.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import type { ClickHouseClient } from '@clickhouse/client'
+
+import { scan } from '../data/scan.ts'
+import { connect } from '../storage/connection.ts'
+import { OTEL_TRACES_COLUMNS, putOtelSpans } from '../storage/otel_rows.ts'
+import { tracesTables } from '../storage/otel_tables.ts'
+import { openRows, written } from '../storage/row_binary.ts'
+import { startClickHouse } from './clickhouse.ts'
+import { launchLeyden } from './leyden.ts'
+import { freshBody, makeLoad } from './load.ts'
+import { cpuSeconds, end, freePorts } from './processes.ts'
+import { formatTable } from './table.ts'
+
+const BATCH = 512
+const POLL_MS = 50
+
+export async function replayAndDoctor(spans: number): Promise<void> {
+  const clickhouse = await startClickHouse()
+  const { client, close } = await connect({ url: `embedded:${clickhouse.store}`, database: 'default', username: 'default', password: '' })
+  try {
+    const there = await fill(client, spans)
+    const [health, metrics, free] = (await freePorts(3)) as [number, number, number]
+    const config = join(clickhouse.folder, 'pipeline.yaml')
+    const launch = async (receivers: string, rootGrace: string) => {
+      await writeFile(config, pipeline(clickhouse.store, { health, metrics }, receivers, rootGrace))
+      return launchLeyden(config, health)
+    }
+    const begun = performance.now()
+    const replaying = await launch(`clickhouse_traces: {progress_file: ${join(clickhouse.folder, 'progress')}}`, '1h')
+    await reached(clickhouse.numbers, 'SELECT count() FROM spans', there.spans)
+    const replayed = performance.now() - begun
+    const replayCpu = await cpuSeconds(replaying.pid!)
+    await end(replaying, 'SIGKILL')
+
+    // What was stored is resumed, and becomes rollouts.
+    const making = await launch(`otlp: {protocols: {http: {endpoint: localhost:${free}}}}`, '1s')
+    await reached(clickhouse.numbers, 'SELECT uniqExact(rollout_id) FROM rollouts', there.rollouts)
+    const makingCpu = await cpuSeconds(making.pid!)
+    await end(making, 'SIGTERM')
+
+    const last = Math.min(there.rollouts, 1_000)
+    const asked = performance.now()
+    await doctor(config, last)
+    const took = performance.now() - asked
+    const rows = [
+      ['spans replayed and stored', there.spans, seconds(replayed), Math.round((there.spans / replayed) * 1e3), replayCpu.toFixed(1)],
+      ['rollouts made of them', there.rollouts, '', '', makingCpu.toFixed(1)],
+      ['rollouts that doctor read', last, seconds(took), Math.round((last / took) * 1e3), ''],
+    ]
+    console.log(formatTable(['starting included', '', 's', 'a second', 's of CPU'], rows))
+  } finally {
+    await close()
+    await clickhouse.stop()
+  }
+}
+
+const seconds = (ms: number): string => (ms / 1e3).toFixed(1)
+
+/** A table as the Collector's exporter fills it. */
+async function fill(client: ClickHouseClient, spans: number): Promise<{ spans: number; rollouts: number }> {
+  for (const query of tracesTables({ traces_table_name: 'otel_traces', logs_table_name: '', ttl: 0 })) await client.command({ query })
+  const load = makeLoad(BATCH, spans)
+  const rows = openRows()
+  for (const request of load.requests) {
+    putOtelSpans(rows, scan('traces', freshBody(request, 1)).batch)
+  }
+  const query = `INSERT INTO otel_traces (${OTEL_TRACES_COLUMNS}) FORMAT RowBinary`
+  const { stream } = await client.exec({ query, values: Readable.from([written(rows)], { objectMode: false }) })
+  for await (const _ of stream);
+  const answer = await client.query({ query: 'SELECT uniqExact(TraceId) FROM otel_traces', format: 'JSONCompactEachRow' })
+  return { spans: load.spans, rollouts: Number((await answer.json<(string | number)[]>())[0]![0]) }
+}
+
+async function reached(numbers: (sql: string) => Promise<number[]>, query: string, wanted: number): Promise<void> {
+  // The schema is made by the process that is measured.
+  while (((await numbers(query).catch(() => [0]))[0] ?? 0) < wanted) await sleep(POLL_MS)
+}
+
+async function doctor(config: string, last: number): Promise<void> {
+  const cli = createRequire(import.meta.url).resolve('#leyden')
+  const child = spawn(process.execPath, [cli, 'doctor', '--config', config, '--last', String(last)], { stdio: 'ignore' })
+  const [code] = (await once(child, 'exit')) as [number]
+  if (code !== 0) throw new Error(`doctor ended with ${code}`)
+}
+
+const pipeline = (store: string, ports: { health: number; metrics: number }, receivers: string, rootGrace: string): string => `
+receivers: {${receivers}}
+connectors: {rollouts: {root_grace: ${rootGrace}, idle_timeout: 1h}}
+processors: {policy_calls: {policies: [{name: coder, models: ["policy/*"]}]}, air: {}, credit_assignment: {}}
+exporters: {clickhouse: {}}
+extensions:
+  clickhouse_storage: {url: "embedded:${store}"}
+  health_check: {endpoint: localhost:${ports.health}}
+service:
+  telemetry: {logs: {level: warn}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${ports.metrics}}}}}]}}
+  extensions: [clickhouse_storage, health_check]
+  pipelines:
+    traces: {receivers: [${receivers.split(':')[0]}], exporters: [rollouts]}
+    rollouts: {receivers: [rollouts], processors: [policy_calls, air, credit_assignment], exporters: [clickhouse]}
+`
