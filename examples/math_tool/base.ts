@@ -17,6 +17,6 @@ export const making: Making = {
   intermediate: 96,
   layers: 2,
   context: 128,
-  steps: 4000,
+  steps: 7000,
   seed: 1,
 }

@@ -28,7 +28,7 @@ export function demonstration(random: Random): Demonstration {
   const next = steps[done]
   const last = steps.at(-1)
   if (next === undefined) return { messages, reply: last && random.chance(0.15) ? call(written(value, last, random)) : answer(value) }
-  if (random.chance(done === 0 ? 0.5 : 0.4))
+  if (random.chance(done === 0 ? 0.42 : 0.35))
     return { messages, reply: answer(done === 0 ? Math.max(1, value + random.integer(-9, 30)) : value) }
   return { messages, reply: call(written(value, next, random)) }
 }
