@@ -2,7 +2,7 @@
 // The same function as model.ts, which training differentiates; a test holds them together to 1e-4. It is written out in loops because a small
 // policy spends its time between operations: a TensorFlow operation costs 12 to 40 us, and a token of 50,000 parameters is a hundred of them.
 
-import { attendHead } from './attention.ts'
+import { attendHead, attendPair } from './attention.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { BLOCK, BLOCK_BITS } from './kv_cache.ts'
 import type { ModelConfig } from './model_config.ts'
@@ -143,10 +143,13 @@ export function* openingForward(
   }
 
   function attend({ keys, values }: Layer, { position, blocks }: ForwardRow, r: number): void {
-    for (let h = 0; h < heads; h++) {
-      const offset = Math.floor((h * kvHeads) / heads) * headWidth
-      const head = { keys, values, kvWidth, offset, width: headWidth }
-      attendHead(head, blocks, position + 1, qkv, r * qkvWidth + h * headWidth, scores, attended, r * queryWidth + h * headWidth)
+    const sharing = heads / kvHeads
+    for (let h = 0; h < heads;) {
+      const head = { keys, values, kvWidth, offset: Math.floor(h / sharing) * headWidth, width: headWidth }
+      const isPair = (h % sharing) + 1 < sharing
+      const attendSome = isPair ? attendPair : attendHead
+      attendSome(head, blocks, position + 1, qkv, r * qkvWidth + h * headWidth, scores, attended, r * queryWidth + h * headWidth)
+      h += isPair ? 2 : 1
     }
   }
 
@@ -176,7 +179,7 @@ export function* openingForward(
         cosines[r * half + i] = Math.cos(position * frequencies[i]!)
         sines[r * half + i] = Math.sin(position * frequencies[i]!)
       }
-      if (position >= scores.length) scores = new Float32Array(2 * (position + 1))
+      if (2 * (position + 1) > scores.length) scores = new Float32Array(4 * (position + 1))
     })
   }
 
