@@ -1,13 +1,13 @@
 // From the bytes of an OTLP request to a SpanBatch: one pass, no object per span. Every byte is
 // checked on the way, down to the last nested value, so that what was accepted can always be read.
 
-import { isUtf8 } from 'node:buffer'
-
 import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
 import { findKey, keyTable, type KeyTable } from './key_table.ts'
+import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
 import { knownEnvelope } from './known_envelopes.ts'
 import { attributeAt } from './read.ts'
 import { requestOf } from './request.ts'
+import { openSheets, type Place } from './sheets.ts'
 import { COLUMN, STRIDE, type Envelope, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, Malformed, open, skip, tag, text, type Cursor } from './wire.ts'
 
@@ -62,10 +62,8 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
     signal,
     keys,
     table: compiled(keys),
-    columns: columnSheet.cells,
-    columnsAt: columnSheet.used,
-    slots: slotSheet.cells,
-    slotsAt: slotSheet.used,
+    columns: columnSheets.begin(),
+    slots: slotSheets.begin(),
     count: 0,
     parts: 0,
     allParts: 0,
@@ -80,29 +78,34 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
       else skip(s.c, field, body.length)
     }
   } catch (error) {
-    s.count = -1 // nothing of it is kept
+    for (const { cells, start } of [s.columns, s.slots]) cells.fill(0, start)
+    s.count = 0
     throw error
   } finally {
-    leave(s)
+    columnSheets.end(s.columns, s.count * STRIDE)
+    slotSheets.end(s.slots, s.count * keys.length)
   }
   const { count, resources, scopes, rejected } = s
-  const columns = s.columns.subarray(s.columnsAt, s.columnsAt + count * STRIDE)
-  const slots = s.slots.subarray(s.slotsAt, s.slotsAt + count * keys.length)
+  const columns = kept(s.columns, count * STRIDE)
+  const slots = kept(s.slots, count * keys.length)
   const batch = { signal, body, count, columns, slots, keys, resources, scopes }
   if (rejected.length === 0 || count === 0) return { batch, rejected }
   return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
 }
+
+const kept = ({ cells, start }: Place, length: number): Int32Array => cells.subarray(start, start + length)
+
+// Scans do not overlap.
+const columnSheets = openSheets()
+const slotSheets = openSheets()
 
 interface Scan {
   readonly c: Cursor
   readonly signal: 'traces' | 'logs'
   readonly keys: readonly string[]
   readonly table: KeyTable
-  /** Where the batch's integers begin, in sheets that hold others' before. What follows them is 0. */
-  columns: Int32Array
-  columnsAt: number
-  slots: Int32Array
-  slotsAt: number
+  readonly columns: Place
+  readonly slots: Place
   count: number
   /** Attributes, events, links and what is nested in them: of the item being read, and of all that was accepted. Infinity: deeper than MAX_DEPTH. */
   parts: number
@@ -148,7 +151,7 @@ function scopeItems(s: Scan, end: number): void {
 function span(s: Scan, end: number): void {
   const { c } = s
   const at = newItem(s, end)
-  const { columns } = s
+  const columns = s.columns.cells
   let parent = 0
   while (c.pos < end) {
     const field = tag(c, end)
@@ -181,7 +184,7 @@ function span(s: Scan, end: number): void {
 function logRecord(s: Scan, end: number): void {
   const { c } = s
   const at = newItem(s, end)
-  const { columns } = s
+  const columns = s.columns.cells
   let observed = 0
   while (c.pos < end) {
     const field = tag(c, end)
@@ -203,43 +206,39 @@ function logRecord(s: Scan, end: number): void {
 /** SDKs before `event_name` send the name as an attribute. Equal bytes are the name, wherever they stand first. */
 function olderEventName(s: Scan, at: number): void {
   const key = s.keys.indexOf('event.name')
-  const slot = key < 0 ? 0 : s.slots[s.slotsAt + s.count * s.keys.length + key]!
+  const slot = key < 0 ? 0 : s.slots.cells[s.slots.start + s.count * s.keys.length + key]!
   if (slot === 0) return
   const { bytes } = s.c
   const value = attributeAt(bytes, slot)
-  const found = typeof value === 'string' ? bytes.subarray(slot, s.columns[at + COLUMN.end]).indexOf(value) : -1
+  const found = typeof value === 'string' ? bytes.subarray(slot, s.columns.cells[at + COLUMN.end]).indexOf(value) : -1
   if (found < 0) return
-  s.columns[at + COLUMN.name] = slot + found
-  s.columns[at + COLUMN.name_length] = Buffer.byteLength(value as string)
+  s.columns.cells[at + COLUMN.name] = slot + found
+  s.columns.cells[at + COLUMN.name_length] = Buffer.byteLength(value as string)
 }
 
 /** Makes room for one more item and returns where its columns begin. */
 function newItem(s: Scan, end: number): number {
   if (s.count + s.rejected.length === MAX_ITEMS) throw new Malformed(`more than ${MAX_ITEMS} items in one request`)
-  if (s.columnsAt + (s.count + 1) * STRIDE > s.columns.length) {
-    s.columns = largerSheet(s.columns, s.columnsAt, s.count * STRIDE, STRIDE)
-    s.columnsAt = 0
-  }
-  if (s.slotsAt + (s.count + 1) * s.keys.length > s.slots.length) {
-    s.slots = largerSheet(s.slots, s.slotsAt, s.count * s.keys.length, s.keys.length)
-    s.slotsAt = 0
-  }
-  const at = s.columnsAt + s.count * STRIDE
-  s.columns[at + COLUMN.start] = s.c.pos
-  s.columns[at + COLUMN.end] = end
+  columnSheets.makeRoom(s.columns, s.count * STRIDE, STRIDE)
+  slotSheets.makeRoom(s.slots, s.count * s.keys.length, s.keys.length)
+  const { cells, start } = s.columns
+  const at = start + s.count * STRIDE
+  cells[at + COLUMN.start] = s.c.pos
+  cells[at + COLUMN.end] = end
   // Pushed only if an item of theirs is accepted: a body of empty envelopes must cost nothing.
-  s.columns[at + COLUMN.resource] = s.resources.length
-  s.columns[at + COLUMN.scope] = s.scopes.length
+  cells[at + COLUMN.resource] = s.resources.length
+  cells[at + COLUMN.scope] = s.scopes.length
   s.parts = 0
   return at
 }
 
 function accept(s: Scan, at: number): void {
-  const start = s.columns[at + COLUMN.name]!
+  const { cells } = s.columns
+  const start = cells[at + COLUMN.name]!
   if (s.parts === Infinity) reject(s, at, `a value is nested deeper than ${MAX_DEPTH} messages`)
   else if (s.parts > MAX_PARTS) reject(s, at, `more than ${MAX_PARTS} attributes, events, links and values within them`)
   // Attribute values are repaired when they are read; the name goes to a column as it is.
-  else if (!isText(s.c.bytes, start, start + s.columns[at + COLUMN.name_length]!)) reject(s, at, 'the name is not UTF-8')
+  else if (!isText(s.c.bytes, start, start + cells[at + COLUMN.name_length]!)) reject(s, at, 'the name is not UTF-8')
   else {
     countParts(s, s.parts)
     s.count++
@@ -253,13 +252,15 @@ function countParts(s: Scan, parts: number): void {
 
 function reject(s: Scan, at: number, problem: string): void {
   s.rejected.push(s.rejected.length < NAMED ? named(s, at, problem) : unnamed(problem))
-  clear(s, s.count, s.count + 1)
+  const slot = s.slots.start + s.count * s.keys.length
+  s.columns.cells.fill(0, at, at + STRIDE)
+  s.slots.cells.fill(0, slot, slot + s.keys.length)
 }
 
 function named({ rejected, signal, count, columns, c }: Scan, at: number, problem: string): Rejected {
   const item = signal === 'traces' ? 'span' : 'log record'
-  const start = columns[at + COLUMN.name]!
-  const name = c.bytes.toString('utf8', start, start + Math.min(columns[at + COLUMN.name_length]!, 80))
+  const start = columns.cells[at + COLUMN.name]!
+  const name = c.bytes.toString('utf8', start, start + Math.min(columns.cells[at + COLUMN.name_length]!, 80))
   return { reason: `${item} ${count + rejected.length + 1} (${JSON.stringify(name)}): ${problem}` }
 }
 
@@ -294,55 +295,7 @@ function attributeField(s: Scan, end: number): void {
     } else skip(c, field, valueEnd)
   }
   const found = findKey(s.table, c.bytes, key, keyLength)
-  if (found >= 0) s.slots[s.slotsAt + s.count * s.keys.length + found] = slot
-}
-
-/** Most values are: one that is nothing but a string is passed over, any other left alone. */
-function isString(c: Cursor, end: number): boolean {
-  const { pos } = c
-  const valueEnd = open(c, end)
-  if (c.bytes[c.pos++] === 10 && c.pos < valueEnd && open(c, valueEnd) === valueEnd) {
-    c.pos = valueEnd
-    return true
-  }
-  c.pos = pos
-  return false
-}
-
-function status(c: Cursor, end: number, columns: Int32Array, at: number): void {
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field === 24) columns[at + COLUMN.status] = int32(c, end)
-    else skip(c, field, end)
-  }
-}
-
-function name(c: Cursor, end: number, columns: Int32Array, at: number): void {
-  const nameEnd = open(c, end)
-  columns[at + COLUMN.name] = c.pos
-  columns[at + COLUMN.name_length] = nameEnd - c.pos
-  c.pos = nameEnd
-}
-
-const WRONG = -1
-
-/** Offset of an id, 0 where it is empty or all zero, WRONG where its length is. */
-function id(c: Cursor, end: number, size: number): number {
-  const idEnd = open(c, end)
-  const start = c.pos
-  c.pos = idEnd
-  if (idEnd - start !== size) return idEnd === start ? 0 : WRONG
-  return isZero(c.bytes, start, size) ? 0 : start
-}
-
-function isZero(bytes: Buffer, start: number, size: number): boolean {
-  for (let i = start; i < start + size; i++) if (bytes[i] !== 0) return false
-  return true
-}
-
-function isText(bytes: Buffer, start: number, end: number): boolean {
-  for (let i = start; i < end; i++) if (bytes[i]! >= 128) return isUtf8(bytes.subarray(start, end))
-  return true
+  if (found >= 0) s.slots.cells[s.slots.start + s.count * s.keys.length + found] = slot
 }
 
 /** Nobody sends a resource in more than one piece; protobuf allows any number. */
@@ -370,42 +323,4 @@ function compiled(keys: readonly string[]): KeyTable {
   const table = tables.get(keys) ?? keyTable(keys)
   tables.set(keys, table)
   return table
-}
-
-// Batches share sheets: to have memory of its own would cost each of them more than to fill it. Scans do not overlap.
-
-interface Sheet {
-  readonly cells: Int32Array
-  /** Taken by batches; what follows is 0. */
-  readonly used: number
-}
-
-const SHEET = 1 << 14
-/** That of a huge request is its own. */
-const LARGEST = 1 << 20
-const emptySheet = (): Sheet => ({ cells: new Int32Array(SHEET), used: 0 })
-let columnSheet = emptySheet()
-let slotSheet = emptySheet()
-
-/** Where the next batch begins. What was written and is not kept is wiped. */
-function leave(s: Scan): void {
-  const kept = Math.max(s.count, 0)
-  if (s.count < 0) s.columns.fill(0, s.columnsAt)
-  if (s.count < 0) s.slots.fill(0, s.slotsAt)
-  columnSheet = after(s.columns, s.columnsAt + kept * STRIDE)
-  slotSheet = after(s.slots, s.slotsAt + kept * s.keys.length)
-}
-
-const after = (cells: Int32Array, used: number): Sheet => (cells.length > LARGEST ? emptySheet() : { cells, used })
-
-function clear({ columns, columnsAt, slots, slotsAt, keys }: Scan, from: number, to: number): void {
-  columns.fill(0, columnsAt + from * STRIDE, columnsAt + to * STRIDE)
-  slots.fill(0, slotsAt + from * keys.length, slotsAt + to * keys.length)
-}
-
-/** A sheet that begins with what a scan has written so far, and has room for as much again. */
-function largerSheet(cells: Int32Array, start: number, length: number, more: number): Int32Array {
-  const larger = new Int32Array(Math.max(SHEET, 2 * (length + more)))
-  larger.set(cells.subarray(start, start + length))
-  return larger
 }
