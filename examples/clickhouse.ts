@@ -1,7 +1,16 @@
 // Asks an embedded ClickHouse as any client does: its address and password are in its folder.
 
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+interface Server {
+  readonly port: number
+  readonly password: string
+  readonly pid: number
+}
+
+const POLL_MS = 100
 
 /** Rows of the answer; none while ClickHouse is away. Throws what it says of a wrong query. */
 export async function rowsOf<T>(folder: string, query: string): Promise<T[]> {
@@ -14,10 +23,30 @@ export async function rowsOf<T>(folder: string, query: string): Promise<T[]> {
 
 async function ask(folder: string, body: string): Promise<Response | null> {
   try {
-    const { port, password } = JSON.parse(readFileSync(join(folder, 'server.json'), 'utf8')) as { port: number; password: string }
+    const { port, password } = serverOf(folder)
     const headers = { 'x-clickhouse-user': 'default', 'x-clickhouse-key': password }
     return await fetch(`http://127.0.0.1:${port}/?output_format_json_quote_64bit_integers=0`, { method: 'POST', headers, body })
   } catch {
     return null
+  }
+}
+
+/** Removes the folder with its database, which would wait for other users for a while, and is told to end. */
+export async function removeDatabase(folder: string): Promise<void> {
+  if (existsSync(join(folder, 'server.json'))) {
+    const { pid } = serverOf(folder)
+    for (let signal: NodeJS.Signals | 0 = 'SIGTERM'; tell(pid, signal); signal = 0) await sleep(POLL_MS)
+  }
+  rmSync(folder, { recursive: true, force: true })
+}
+
+const serverOf = (folder: string) => JSON.parse(readFileSync(join(folder, 'server.json'), 'utf8')) as Server
+
+/** False once the process is gone. */
+function tell(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, signal)
+  } catch {
+    return false
   }
 }

@@ -3,13 +3,13 @@
 // success rose by RISE.
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-import { rowsOf } from '../clickhouse.ts'
+import { removeDatabase, rowsOf } from '../clickhouse.ts'
 import { seeded } from '../random.ts'
 import { barOf, sparkline, successOf, type VersionProgress } from './chart.ts'
 import { problem } from './problems.ts'
@@ -55,8 +55,10 @@ try {
   process.exitCode = 1
 } finally {
   for (const running of processes.toReversed()) await running.stop()
-  if (process.exitCode === 0) await removeAll()
-  else console.log(`logs and data are in ${folder}`)
+  if (process.exitCode === 0) {
+    await removeDatabase(data)
+    rmSync(folder, { recursive: true })
+  } else console.log(`logs and data are in ${folder}`)
 }
 
 /** @returns whether success rose */
@@ -114,24 +116,4 @@ async function show(done: Promise<void>): Promise<void> {
 /** None while ClickHouse is away or being started again. */
 function progress(): Promise<VersionProgress[]> {
   return rowsOf<VersionProgress>(data, PROGRESS).catch(() => [])
-}
-
-function server(): { port: number; password: string; pid: number } {
-  return JSON.parse(readFileSync(join(data, 'server.json'), 'utf8')) as ReturnType<typeof server>
-}
-
-/** The database, which would wait for other users for a while, is told to end. */
-async function removeAll(): Promise<void> {
-  const { pid } = server()
-  process.kill(pid, 'SIGTERM')
-  for (let alive = true; alive; await sleep(100)) alive = isAlive(pid)
-  rmSync(folder, { recursive: true, force: true })
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
 }

@@ -2,11 +2,11 @@
 // with the agent's workers, each in a process of its own. What was begun goes on where it was.
 
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-import { rowsOf } from '../clickhouse.ts'
+import { removeDatabase, rowsOf } from '../clickhouse.ts'
 import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
 import { EVAL_TASKS, tasksOf, TRAIN_TASKS, type Experiment } from './experiments.ts'
 
@@ -114,14 +114,15 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
   } finally {
     clock()
     for (const running of processes.toReversed()) await running.stop()
-    if (existsSync(finished)) for (const part of ['data', 'policies']) remove(join(folder, part))
+    if (existsSync(finished)) {
+      await removeDatabase(data)
+      rmSync(join(folder, 'policies'), { recursive: true, force: true })
+    }
   }
 }
 
 const PROGRESS = `SELECT policy_version AS version, average AS reward, rollouts FROM policy_progress
   WHERE policy_version IS NOT NULL AND average IS NOT NULL`
-
-const remove = (folder: string) => rmSync(resolve(folder), { recursive: true, force: true, maxRetries: 20, retryDelay: 500 })
 
 /** Seconds that this run has taken, those of earlier starts included. */
 function secondsSpent(folder: string): () => number {
