@@ -33,7 +33,8 @@ export async function startLeyden({ transport = 'auto', rootGrace = '1s' }: Opti
   const clickhouse = await startClickHouse()
   const [grpc, http, health, metrics] = (await freePorts(4)) as [number, number, number, number]
   const config = join(clickhouse.folder, 'pipeline.yaml')
-  await writeFile(config, pipeline(clickhouse.store, { grpc, http, health, metrics }, transport, rootGrace))
+  const otlp = `otlp: {protocols: {grpc: {endpoint: localhost:${grpc}, transport: ${transport}}, http: {endpoint: localhost:${http}}}}`
+  await writeFile(config, pipeline({ store: clickhouse.store, health, metrics, receiver: otlp, rootGrace }))
 
   let child = await launchLeyden(config, health)
   return {
@@ -62,31 +63,28 @@ export async function launchLeyden(configs: string | readonly string[], health: 
   return launch(process.execPath, [...flags, cli, 'run', ...given], `http://localhost:${health}/`)
 }
 
-function pipeline(
-  store: string,
-  ports: { grpc: number; http: number; health: number; metrics: number },
-  transport: string,
-  rootGrace: string,
-): string {
-  return `
-receivers:
-  otlp: {protocols: {grpc: {endpoint: localhost:${ports.grpc}, transport: ${transport}}, http: {endpoint: localhost:${ports.http}}}}
-connectors:
-  rollouts: {root_grace: ${rootGrace}, idle_timeout: 1h}
-processors:
-  policy_calls: {policies: [{name: coder, models: ["policy/*"]}]}
-  air: {}
-  credit_assignment: {}
-exporters:
-  clickhouse: {}
+interface Pipeline {
+  readonly store: string
+  readonly health: number
+  readonly metrics: number
+  /** YAML on one line, its type first. */
+  readonly receiver: string
+  readonly rootGrace: string
+}
+
+/** From one receiver to transitions in an embedded ClickHouse. */
+export const pipeline = ({ store, health, metrics, receiver, rootGrace }: Pipeline): string => `
+receivers: {${receiver}}
+connectors: {rollouts: {root_grace: ${rootGrace}, idle_timeout: 1h}}
+processors: {policy_calls: {policies: [{name: coder, models: ["policy/*"]}]}, air: {}, credit_assignment: {}}
+exporters: {clickhouse: {}}
 extensions:
   clickhouse_storage: {url: "embedded:${store}"}
-  health_check: {endpoint: localhost:${ports.health}}
+  health_check: {endpoint: localhost:${health}}
 service:
-  telemetry: {logs: {level: warn}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${ports.metrics}}}}}]}}
+  telemetry: {logs: {level: warn}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${metrics}}}}}]}}
   extensions: [clickhouse_storage, health_check]
   pipelines:
-    traces: {receivers: [otlp], exporters: [rollouts]}
+    traces: {receivers: [${receiver.split(':')[0]}], exporters: [rollouts]}
     rollouts: {receivers: [rollouts], processors: [policy_calls, air, credit_assignment], exporters: [clickhouse]}
 `
-}

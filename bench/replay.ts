@@ -16,7 +16,7 @@ import { OTEL_TRACES_COLUMNS, putOtelSpans } from '../storage/otel_rows.ts'
 import { tracesTables } from '../storage/otel_tables.ts'
 import { openRows, written } from '../storage/row_binary.ts'
 import { startClickHouse } from './clickhouse.ts'
-import { launchLeyden } from './leyden.ts'
+import { launchLeyden, pipeline } from './leyden.ts'
 import { freshBody, makeLoad } from './load.ts'
 import { cpuSeconds, end, freePorts } from './processes.ts'
 import { formatTable } from './table.ts'
@@ -31,8 +31,8 @@ export async function replayAndDoctor(spans: number): Promise<void> {
     const there = await fill(client, spans)
     const [health, metrics, free] = (await freePorts(3)) as [number, number, number]
     const config = join(clickhouse.folder, 'pipeline.yaml')
-    const launch = async (receivers: string, rootGrace: string) => {
-      await writeFile(config, pipeline(clickhouse.store, { health, metrics }, receivers, rootGrace))
+    const launch = async (receiver: string, rootGrace: string) => {
+      await writeFile(config, pipeline({ store: clickhouse.store, health, metrics, receiver, rootGrace }))
       return launchLeyden(config, health)
     }
     const begun = performance.now()
@@ -92,19 +92,3 @@ async function doctor(config: string, last: number): Promise<void> {
   const [code] = (await once(child, 'exit')) as [number]
   if (code !== 0) throw new Error(`doctor ended with ${code}`)
 }
-
-const pipeline = (store: string, ports: { health: number; metrics: number }, receivers: string, rootGrace: string): string => `
-receivers: {${receivers}}
-connectors: {rollouts: {root_grace: ${rootGrace}, idle_timeout: 1h}}
-processors: {policy_calls: {policies: [{name: coder, models: ["policy/*"]}]}, air: {}, credit_assignment: {}}
-exporters: {clickhouse: {}}
-extensions:
-  clickhouse_storage: {url: "embedded:${store}"}
-  health_check: {endpoint: localhost:${ports.health}}
-service:
-  telemetry: {logs: {level: warn}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${ports.metrics}}}}}]}}
-  extensions: [clickhouse_storage, health_check]
-  pipelines:
-    traces: {receivers: [${receivers.split(':')[0]}], exporters: [rollouts]}
-    rollouts: {receivers: [rollouts], processors: [policy_calls, air, credit_assignment], exporters: [clickhouse]}
-`
