@@ -159,9 +159,9 @@ describe('bad input costs one span', () => {
       { id: 'indexed', at: 1, attributes: indexed },
       chat('python', { at: 20, attributes: python }),
       chat('empty', { at: 40 }),
-    ) as any
-    const { spans } = document.resourceSpans[0].scopeSpans[0]
-    for (const attribute of spans.at(-1).attributes) if (attribute.key === 'gen_ai.output.messages') attribute.value = {}
+    ) as { resourceSpans: { scopeSpans: { spans: { attributes: { key: string; value: object }[] }[] }[] }[] }
+    const spans = document.resourceSpans[0]!.scopeSpans[0]!.spans
+    for (const attribute of spans.at(-1)!.attributes) if (attribute.key === 'gen_ai.output.messages') attribute.value = {}
     const { calls, problems } = read(document)
     expect(calls.map((call) => call.prompt.map(({ role, parts }) => [role, ...parts.map((part) => 'text' in part && part.text)]))).toEqual([
       [
