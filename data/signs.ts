@@ -11,7 +11,8 @@ export interface Asked {
   readonly carriers: readonly Dialect[]
 }
 
-/** Dialects as bits of a word, which has 31 to give. */
+/** Dialects as bits of a word. */
+const MOST_DIALECTS = 31
 interface Bits {
   readonly readers: number
   readonly carriers: number
@@ -29,6 +30,7 @@ export function askerFor(dialects: readonly Dialect[]): (item: Item) => Asked {
 const askers = new WeakMap<readonly Dialect[], (item: Item) => Asked>()
 
 function makeAsker(dialects: readonly Dialect[]): (item: Item) => Asked {
+  if (dialects.length > MOST_DIALECTS) throw new Error(`${dialects.length} dialects, where a word has bits for ${MOST_DIALECTS}`)
   const carriers = dialects.filter(({ rewards }) => rewards)
   const all: Asked = { readers: dialects, carriers }
   const meaning = (says: (signs: Signs, text: string) => boolean | undefined) =>
