@@ -1,5 +1,17 @@
 import { defineConfig } from 'vitest/config'
 
+// Rooms of functions of their arguments: their files can share a process, which saves loading TypeScript for each.
+const PURE = ['credit', 'data', 'dialects', 'policy', 'trainer'].map((room) => `${room}/**/*.test.ts`)
+const OUTSIDE = ['node_modules', 'dist']
+
 export default defineConfig({
-  test: { include: ['**/*.test.ts'], exclude: ['node_modules', 'dist'], maxWorkers: 2, testTimeout: 20_000, hookTimeout: 30_000 },
+  test: {
+    maxWorkers: 2,
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+    projects: [
+      { extends: true, test: { name: 'pure', include: PURE, exclude: OUTSIDE, isolate: false } },
+      { extends: true, test: { name: 'whole', include: ['**/*.test.ts'], exclude: [...OUTSIDE, ...PURE] } },
+    ],
+  },
 })
