@@ -1,14 +1,21 @@
-// A made-up world: 48 films, 48 people, companies, cities and countries, told in one-fact documents, and a search over them.
+// A made-up world: 200 films, 200 people, companies, cities and countries, told in one-fact documents, and a search over them. It is as large as
+// that so that a policy cannot learn its names by heart: it has to learn to ask about those that the question holds.
 
 import { seeded, type Random } from '../random.ts'
 
-export const FIRST_NAMES = ['tom', 'ann', 'bob', 'eve', 'sam', 'joe', 'kim', 'lee', 'max', 'ida']
-export const LAST_NAMES = ['hale', 'ford', 'reed', 'cole', 'bond', 'wood', 'lane', 'marsh']
-export const ADJECTIVES = ['silent', 'red', 'last', 'lost', 'golden', 'dark', 'old', 'blue']
-export const NOUNS = ['river', 'house', 'night', 'garden', 'road', 'city', 'king', 'star']
-export const CITIES = ['lima', 'oslo', 'rome', 'cairo', 'delhi', 'quito', 'paris', 'bonn']
-export const COMPANIES = ['acme', 'globex', 'initech', 'hooli', 'umbra', 'stark']
-export const COUNTRIES = ['peru', 'norway', 'italy', 'egypt', 'india', 'france']
+export const FIRST_NAMES = wordsOf('tom ann bob eve sam joe kim lee max ida ben una leo zoe dan amy ray ivy gus mia hal fay ned ada')
+export const LAST_NAMES = wordsOf(
+  'hale ford reed cole bond wood lane marsh pike dunn nash boyd shaw webb kerr lowe penn ross tate vane york moss gray finch',
+)
+export const ADJECTIVES = wordsOf(
+  'silent red last lost golden dark old blue broken hidden white burning empty frozen green distant secret wild quiet second',
+)
+export const NOUNS = wordsOf(
+  'river house night garden road city king star forest mirror winter letter island bridge harbor train song window desert storm',
+)
+export const CITIES = wordsOf('lima oslo rome cairo delhi quito paris bonn turin bergen luxor lyon mumbai cusco berlin aswan')
+export const COMPANIES = wordsOf('acme globex initech hooli umbra stark wonka tyrell cyberdyne soylent vandelay dunder')
+export const COUNTRIES = wordsOf('peru norway italy egypt india france ecuador germany')
 export const RELATIONS = ['directed_by', 'starring', 'born_in', 'works_for', 'spouse', 'based_in', 'located_in'] as const
 export type Relation = (typeof RELATIONS)[number]
 
@@ -18,8 +25,8 @@ export interface Fact {
   readonly value: string
 }
 
-const FILMS = 48
-const PEOPLE = 48
+const FILMS = 200
+const PEOPLE = 200
 const FOUND_AT_ONCE = 2
 
 const random = seeded(0)
@@ -51,7 +58,6 @@ function world(random: Random): Fact[] {
   return told
 }
 
-const wordsOf = (text: string) => text.split(' ')
 const inverseFrequency = new Map<string, number>()
 for (const word of new Set(documents.flatMap(wordsOf))) {
   const holding = documents.filter((document) => wordsOf(document).includes(word)).length
@@ -64,8 +70,9 @@ const vectors = documents.map((document) => {
 
 /** The two documents nearest to the query by TF-IDF cosine, the nearest first; distractors share its words too. */
 export function search(query: string): string[] {
+  const asked = wordsOf(query)
   const similarity = vectors.map(({ weights, length }, i) => {
-    const dot = wordsOf(query).reduce((sum, word) => sum + (inverseFrequency.get(word) ?? 0) * (weights.get(word) ?? 0), 0)
+    const dot = asked.reduce((sum, word) => sum + (inverseFrequency.get(word) ?? 0) * (weights.get(word) ?? 0), 0)
     return { document: documents[i] as string, cosine: dot / length }
   })
   return similarity
@@ -73,4 +80,8 @@ export function search(query: string): string[] {
     .sort((a, b) => b.cosine - a.cosine)
     .slice(0, FOUND_AT_ONCE)
     .map(({ document }) => document)
+}
+
+function wordsOf(text: string): string[] {
+  return text.split(' ')
 }
