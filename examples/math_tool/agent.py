@@ -7,6 +7,7 @@ import sys
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_ext.models.openai import OpenAIChatCompletionClient
+from openai import DefaultAsyncHttpxClient
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
@@ -19,6 +20,8 @@ provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=200))
 trace.set_tracer_provider(provider)
 tracer = trace.get_tracer("math_tool")
+# One for all rollouts: a client of one's own for each reads the machine's certificates anew, 26 ms of processor time.
+http_client = DefaultAsyncHttpxClient()
 
 
 def calculate(expression: str) -> str:
@@ -41,13 +44,13 @@ async def solve(task: dict) -> str:
         api_key="none",
         temperature=task["sampling_parameters"].get("temperature", 1.0),
         max_tokens=16,
+        http_client=http_client,
         model_info={"family": "unknown", "function_calling": True, "json_output": False, "structured_output": False, "vision": False},
     )
     agent = AssistantAgent(
         "solver", model, tools=[calculate], system_message="calculate then answer", max_tool_iterations=MOST_CALLS
     )
     result = await agent.run(task=task["input"]["question"])
-    await model.close()
     return result.messages[-1].to_text()
 
 
