@@ -45,6 +45,7 @@ const node = (file: string) => [process.execPath, here(file)]
 
 export const TRAIN_TASKS = 400
 export const EVAL_TASKS = 100
+export const TASKS_PER_STEP = 12
 
 export const experiments: readonly Experiment[] = [
   {

@@ -19,32 +19,47 @@ export function markdown({ name, goal }: Experiment, series: readonly Series[]):
       trained.map(shown).join(', '),
       `${mean(results.map(({ train }) => train.length)).toFixed(0)}`,
       `${(mean(results.map(({ tokens }) => tokens)) / 1e6).toFixed(2)} M`,
+      attempts(results),
       `${mean(results.map(({ seconds }) => seconds)).toFixed(0)} s`,
     ]
   })
-  const head = ['', 'base', 'trained, median', 'each seed', 'versions', 'tokens trained on', 'wall time a seed']
+  const head = ['', 'base', 'trained, median', 'each seed', 'versions', 'tokens trained on', 'rollouts', 'wall time a seed']
+  const failures = series.flatMap(({ variant, results }) =>
+    results.flatMap(({ seed, failure }) => (failure ? [`- ${variant || name}, seed ${seed} did not come to its end: ${failure}`] : [])),
+  )
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
   return `## ${name}
 
 Greedy reward on held-out tasks; to reach: at least ${goal.trained} from a base of at most ${goal.base}.
 
 ${[line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')}
-`
+${failures.length > 0 ? `\n${failures.join('\n')}\n` : ''}`
 }
 
 const base = ({ evaluations }: Result): number => evaluations[0]?.reward ?? NaN
 export const last = ({ evaluations }: Result): number => evaluations.at(-1)?.reward ?? NaN
 export const baseOf = base
 
+/** All rollouts of training, and how many of them did not end with a score. */
+function attempts(results: readonly Result[]): string {
+  const endings = new Map<string, number>()
+  for (const [ending, count] of results.flatMap((result) => Object.entries(result.endings)))
+    endings.set(ending, (endings.get(ending) ?? 0) + count)
+  const all = [...endings.values()].reduce((sum, count) => sum + count, 0)
+  endings.delete('succeeded')
+  return [all.toLocaleString('en'), ...[...endings].map(([ending, count]) => `${count} ${ending}`)].join(', ')
+}
+
+/** What is not known counts as the worst. */
 export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
+  const sorted = values.map((value) => (Number.isNaN(value) ? -Infinity : value)).toSorted((a, b) => a - b)
   const middle = Math.floor(sorted.length / 2)
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
 export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
-const shown = (value: number): string => (Number.isNaN(value) ? '–' : value.toFixed(2))
+const shown = (value: number): string => (Number.isFinite(value) ? value.toFixed(2) : '–')
 
 const WIDTH = 720
 const HEIGHT = 360

@@ -5,9 +5,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
-import { ablations, experiments, type Experiment } from './experiments.ts'
+import { ablations, experiments, TASKS_PER_STEP, type Experiment } from './experiments.ts'
 import { baseOf, last, markdown, mean, median, picture, type Series } from './report.ts'
-import { runTrial, type Point, type Result } from './seed.ts'
+import { runTrial, type Point, type Result, type Trial } from './seed.ts'
 
 const HELP = `Trains the agents of the experiments through the whole loop and reports what came out.
 
@@ -53,8 +53,8 @@ process.exitCode = failed ? 1 : 0
 /** @returns whether training reward rose as it should */
 async function short(experiment: Experiment): Promise<boolean> {
   const folder = join(values.results, 'short', experiment.name)
-  const trial = { experiment, steps: experiment.short_steps, evaluate: false, seed: 1, changes: [], folder }
-  const { train, seconds } = await runTrial(trial, progress(`${experiment.name}, short`))
+  const trial = { experiment, steps: experiment.short_steps, tasks_per_step: TASKS_PER_STEP, evaluate: false, seed: 1, changes: [], folder }
+  const { train, seconds } = await tried(trial, progress(`${experiment.name}, short`))
   const half = Math.floor(train.length / 2)
   const [before, after] = [reward(train.slice(0, half)), reward(train.slice(half))]
   const rose = after - before >= experiment.short_rise
@@ -74,8 +74,8 @@ async function full(experiment: Experiment): Promise<boolean> {
     const results: Result[] = []
     for (let seed = 1; seed <= Number(values.seeds); seed++) {
       const folder = join(values.results, experiment.name, variant.replace(' ', '_') || 'as_is', `seed_${seed}`)
-      const trial = { experiment, steps: experiment.steps, evaluate: true, seed, changes, folder }
-      results.push(await runTrial(trial, progress([experiment.name, variant, `seed ${seed}`].filter(Boolean).join(', '))))
+      const trial = { experiment, steps: experiment.steps, tasks_per_step: TASKS_PER_STEP, evaluate: true, seed, changes, folder }
+      results.push(await tried(trial, progress([experiment.name, variant, `seed ${seed}`].filter(Boolean).join(', '))))
     }
     series.push({ variant, results })
   }
@@ -88,6 +88,17 @@ async function full(experiment: Experiment): Promise<boolean> {
   console.log(`\n${table}`)
   const results = series[0]?.results ?? []
   return median(results.map(last)) >= experiment.goal.trained && median(results.map(baseOf)) <= experiment.goal.base
+}
+
+/** A run that fails stands in the table as well, and the others go on. */
+async function tried(trial: Trial, told: Parameters<typeof runTrial>[1]): Promise<Result> {
+  try {
+    return await runTrial(trial, told)
+  } catch (error) {
+    const failure = error instanceof Error ? error.message : String(error)
+    console.error(`\n${trial.experiment.name}, seed ${trial.seed} did not come to its end: ${failure}`)
+    return { seed: trial.seed, train: [], evaluations: [], tokens: 0, endings: {}, seconds: 0, failure }
+  }
 }
 
 function reward(points: readonly Point[]): number {

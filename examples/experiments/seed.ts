@@ -14,6 +14,7 @@ export interface Trial {
   readonly experiment: Experiment
   /** Steps of training; 0 evaluations where short. */
   readonly steps: number
+  readonly tasks_per_step: number
   readonly evaluate: boolean
   readonly seed: number
   /** `key: value` lines laid over the experiment's pipeline.yaml. */
@@ -35,7 +36,11 @@ export interface Result {
   /** Greedy, on held-out tasks. */
   readonly evaluations: readonly Point[]
   readonly tokens: number
+  /** How many attempts of training ended how: a status, or `unscored`. */
+  readonly endings: Readonly<Record<string, number>>
   readonly seconds: number
+  /** Why it did not come to its end. */
+  readonly failure?: string
 }
 
 const LEYDEN = fileURLToPath(new URL('../../cli/leyden.js', import.meta.url))
@@ -88,6 +93,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     const runner = start('rollouts', [
       ...['rollouts', 'run', ...config, '--tasks', write('tasks.jsonl', tasksOf(experiment, 'train', TRAIN_TASKS)), ...evaluation],
       ...['--policy', experiment.name, '--steps', String(steps), '--seed', String(seed), '--ahead', '1', '--workers', '2'],
+      ...['--tasks-per-step', String(trial.tasks_per_step)],
       ...['--concurrency', String(experiment.concurrency), '--endpoint', `http://localhost:${endpoint}`],
       ...['--otlp', `http://localhost:${otlp}`, '--', ...experiment.worker],
     ])
@@ -102,11 +108,13 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     }
     await done
     const [spent] = await rowsOf<{ tokens: number }>(data, 'SELECT sum(tokens) AS tokens FROM training_steps FINAL')
+    const endings = await rowsOf<{ ending: string; attempts: number }>(data, ENDINGS)
     const result: Result = {
       seed,
       train: await points('train'),
       evaluations: await points('val'),
       tokens: spent?.tokens ?? 0,
+      endings: Object.fromEntries(endings.map(({ ending, attempts }) => [ending, attempts])),
       seconds: clock(),
     }
     writeFileSync(finished, JSON.stringify(result))
@@ -123,6 +131,8 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
 
 const PROGRESS = `SELECT policy_version AS version, average AS reward, rollouts FROM policy_progress
   WHERE policy_version IS NOT NULL AND average IS NOT NULL`
+export const ENDINGS = `SELECT if(status = 'succeeded' AND outcome IS NULL, 'unscored', status) AS ending, count() AS attempts
+  FROM rollouts FINAL WHERE mode = 'train' GROUP BY ending ORDER BY attempts DESC`
 
 /** Seconds that this run has taken, those of earlier starts included. */
 function secondsSpent(folder: string): () => number {
