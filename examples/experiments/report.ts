@@ -12,15 +12,16 @@ export interface Series {
 export function markdown({ name, goal }: Experiment, series: readonly Series[]): string {
   const rows = series.map(({ variant, results }) => {
     const [bases, trained] = [results.map(base), results.map(last)]
+    const ended = results.filter(({ failure }) => failure === undefined)
     return [
       variant || name,
       shown(median(bases)),
       `**${shown(median(trained))}**`,
       trained.map(shown).join(', '),
-      `${mean(results.map(({ train }) => train.length)).toFixed(0)}`,
-      `${(mean(results.map(({ tokens }) => tokens)) / 1e6).toFixed(2)} M`,
+      `${mean(ended.map(({ train }) => train.length)).toFixed(0)}`,
+      `${(mean(ended.map(({ tokens }) => tokens)) / 1e6).toFixed(2)} M`,
       attempts(results),
-      `${mean(results.map(({ seconds }) => seconds)).toFixed(0)} s`,
+      `${mean(ended.map(({ seconds }) => seconds)).toFixed(0)} s`,
     ]
   })
   const head = ['', 'base', 'trained, median', 'each seed', 'versions', 'tokens trained on', 'rollouts', 'wall time a seed']

@@ -20,7 +20,7 @@ Names:
 Flags:
   --seeds <n>       runs with seeds 1 to n (3)
   --ablate <what>   also runs the variants of: ${Object.keys(ablations).join(', ')}; may be given several times
-  --short           ten steps of one seed, no evaluation: fails where the reward does not rise
+  --short           twenty steps of one seed, no evaluation: fails where the reward does not rise
   --results <dir>   folder of the results (results)
 
 Example:
