@@ -6,9 +6,10 @@ import { runInNewContext } from 'node:vm'
 import { registry } from '../cli/registry.ts'
 import { assemble } from '../data/assemble.ts'
 import type { Rollout } from '../data/rollout.ts'
-import { readItem, scan } from '../data/scan.ts'
+import { itemReader } from '../data/item_reader.ts'
+import { scan } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
-import type { SpanBatch } from '../data/span_batch.ts'
+import { rawItem, type SpanBatch } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
 import { loadConfig, type Plan } from '../pipeline/config.ts'
 import { createTelemetry } from '../pipeline/telemetry.ts'
@@ -52,7 +53,8 @@ function collectGarbage(): void {
 
 /** One by one, as the connector reads them of the bytes that it holds. */
 function* itemsOf(batches: readonly SpanBatch[]): Generator<Item> {
-  for (const batch of batches) for (let i = 0; i < batch.count; i++) yield readItem(batch, i)
+  const read = itemReader(dialects)
+  for (const batch of batches) for (let i = 0; i < batch.count; i++) yield read(rawItem(batch, i))
 }
 
 /** The processors of the rollouts pipeline, one after the other. */

@@ -2,9 +2,10 @@
 // flag; a call that would teach the policy from a prompt it never saw is unfit.
 
 import type { Flag, Message, Part } from './dialect.ts'
+import { textIncludes, textLength } from './held_text.ts'
 import { textIn, textOfPart, toolCallsIn, toolResultsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
-import { isRedacted } from './values.ts'
+import { isRedacted, LONGEST_PLACEHOLDER, MARK_BEGINS } from './values.ts'
 
 /** Why a call cannot be a transition, worst first. Token ids of prompt and response make all of it unimportant. */
 const REASONS: readonly (readonly [Flag, string])[] = [
@@ -54,17 +55,18 @@ function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
 
 /** A tool call in prose, as CrewAI and other ReAct prompts have it. Most texts lack its last words, which are found at once. */
 function isReact(completion: Message | undefined): boolean {
-  if (toolCallsIn(completion).length > 0) return false
-  const text = textIn(completion)
-  return text.includes('Action Input:') && REACT.test(text)
+  if (!completion?.parts.some((part) => textIncludes(part, 'Action Input:'))) return false
+  return toolCallsIn(completion).length === 0 && REACT.test(textIn(completion))
 }
 const REACT = /^\s*Action:\s*\S.*\n+\s*Action Input:/m
 
-const hasContent = ({ parts }: Message): boolean => parts.some((part) => textOfPart(part) !== '')
+const hasContent = ({ parts }: Message): boolean => parts.some((part) => textLength(part) > 0)
 
-const saysSomething = (part: Part): boolean => part.kind === 'tool_call' || textOfPart(part) !== ''
+const saysSomething = (part: Part): boolean => part.kind === 'tool_call' || textLength(part) > 0
 
-const isHidden = (part: Part): boolean => part.kind !== 'media' && isRedacted(textOfPart(part))
+/** Asked of every text: only what may be hidden is read for it. */
+const isHidden = (part: Part): boolean =>
+  part.kind !== 'media' && (textLength(part) <= LONGEST_PLACEHOLDER || textIncludes(part, MARK_BEGINS)) && isRedacted(textOfPart(part))
 
 const lacksId = (part: Part): boolean => (part.kind === 'tool_call' || part.kind === 'tool_result') && part.id === undefined
 
@@ -73,8 +75,9 @@ function beforeOwnAnswer({ prompt, completion }: Call, ownIds: readonly (string 
   const own = ownIds.length === 0 ? -1 : prompt.findIndex((message) => toolCallsIn(message).some((part) => ownIds.includes(part.id)))
   if (own !== -1) return prompt.slice(0, own)
   const last = prompt.at(-1)
+  if (last?.role !== 'assistant') return prompt
   const text = textIn(completion).trim()
-  return last?.role === 'assistant' && text !== '' && textIn(last).trim() === text ? prompt.slice(0, -1) : prompt
+  return text !== '' && textIn(last).trim() === text ? prompt.slice(0, -1) : prompt
 }
 
 /** A tool's answer to a call that the prompt does not hold, or calls that nobody answered at all. */
@@ -107,8 +110,7 @@ function flagLostHistory(calls: readonly Call[], agentOf: (call: Call) => number
 }
 
 /** Equal for equal prompts, and cheap. */
-const outline = (prompt: readonly Message[]): string =>
-  prompt.map(({ role, parts }) => role + parts.map((part) => textOfPart(part).length).join()).join()
+const outline = (prompt: readonly Message[]): string => prompt.map(({ role, parts }) => role + parts.map(textLength).join()).join()
 
 const samePrompt = (a: Call, b: Call): boolean => JSON.stringify(a.prompt) === JSON.stringify(b.prompt)
 

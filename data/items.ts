@@ -65,7 +65,7 @@ export const remainsOf = (span: Span): Span => ({
 
 function remaining(attributes: Attributes): Attributes {
   let kept: Record<string, Value> | undefined
-  for (const key of REMAINING) {
+  for (const key of KEPT_KEYS) {
     const value = attributes[key]
     if (value !== undefined) (kept ??= {})[key] = value
   }
@@ -75,7 +75,8 @@ function remaining(attributes: Attributes): Attributes {
 export const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
 
 const SEQUENCE_ID = 'agentlightning.span_sequence_id'
-const REMAINING = [SEQUENCE_ID, ...ROLLOUT_KEYS]
+/** Of every span. */
+export const KEPT_KEYS = [SEQUENCE_ID, ...ROLLOUT_KEYS]
 const NOTHING: Attributes = {}
 
 /** @param node the item's own, or that of the span in which a record was written; -1 for none */

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { traces, type SpanSpec } from '../test/spans.ts'
 import { heldItems, openRollouts, type Limits, type OpenRollout } from './open_rollouts.ts'
 import { fromJson } from './otlp_json.ts'
+import { readRaw } from './read.ts'
 import { scan } from './scan.ts'
 
 const LIMITS: Limits = {
@@ -29,7 +30,7 @@ function add(open: ReturnType<typeof openRollouts>, key: string, spans: SpanSpec
   return rollout
 }
 
-const namesOf = ({ held }: OpenRollout) => [...heldItems([held!])].map((item) => 'name' in item && item.name)
+const namesOf = ({ held }: OpenRollout) => [...heldItems([held!], readRaw)].map((item) => 'name' in item && item.name)
 
 const due = (open: ReturnType<typeof openRollouts>, now: number) =>
   open.takeDue(now).map(({ rollout, closed_by }) => [rollout.key, closed_by])

@@ -1,10 +1,10 @@
 // Rollouts that still get spans: what arrived for each, and when each is due to be closed.
 // The latest bytes are held; a rollout of which some are gone is read back from storage.
 
-import { readLog, readSpan } from './read.ts'
+import type { ItemReader } from './item_reader.ts'
 import type { Item } from './span.ts'
-import { payloadSize, type SpanBatch } from './span_batch.ts'
-import { spanRing, type Chain, type HeldItem } from './span_ring.ts'
+import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
+import { spanRing, type Chain } from './span_ring.ts'
 
 export interface Limits {
   /** All times in milliseconds. */
@@ -37,7 +37,7 @@ export interface OpenRollout {
 
 /** While a rollout is open, its items are chains in the ring; one that is taken out has them in memory of its own. */
 interface Held {
-  readonly items: readonly HeldItem[]
+  readonly items: readonly RawItem[]
   readonly chains: readonly Chain[]
 }
 
@@ -154,7 +154,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
   function lift(rollout: OpenRollout, { items, chains }: Held): void {
     const parts = chains.map(ring.read)
     if (parts.includes(null)) release(rollout)
-    else rollout.held = { items: [...items, ...(parts as HeldItem[][]).flat()], chains: [] }
+    else rollout.held = { items: [...items, ...(parts as RawItem[][]).flat()], chains: [] }
   }
 
   function takeIf(reasonOf: (rollout: OpenRollout) => ClosedBy | null) {
@@ -222,11 +222,11 @@ const both = (first: Held, second: Held): Held => ({
 })
 
 /** The items that are held for rollouts that were taken out, each span id and each identical log record once; each is read when it is asked for. */
-export function* heldItems(parts: readonly Held[]): Generator<Item> {
+export function* heldItems(parts: readonly Held[], read: ItemReader): Generator<Item> {
   const seen = new Set<string>()
-  for (const { signal, payload, resource, scope } of parts.flatMap(({ items }) => items)) {
-    const item = (signal === 'traces' ? readSpan : readLog)(payload, resource, scope)
-    const id = item.signal === 'span' ? item.trace_id + item.span_id : payload.toString('latin1')
+  for (const raw of parts.flatMap(({ items }) => items)) {
+    const item = read(raw)
+    const id = item.signal === 'span' ? item.trace_id + item.span_id : raw.payload.toString('latin1')
     if (seen.has(id)) continue
     seen.add(id)
     yield item

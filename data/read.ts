@@ -2,16 +2,17 @@
 // bytes that scan() accepted. Fields may come in any order, twice, or in parts: the last one
 // counts, and messages sent in parts are merged, as the protobuf rules say.
 
-import { knownTexts } from './known_texts.ts'
-import type { Attributes, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
-import { payload, REMOTE_PARENT, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+import { knownTrace } from './known_traces.ts'
+import { keyText, shortText, textOfField } from './marks.ts'
+import type { Attributes, Item, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
+import { rawItem, REMOTE_PARENT, type Envelope, type RawItem, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, int64, open, skip, tag, text, varint, type Cursor } from './wire.ts'
 
 /** Item i of a batch, whole. */
-export function readItem(batch: SpanBatch, i: number): Span | LogRecord {
-  const read = batch.signal === 'traces' ? readSpan : readLog
-  return read(payload(batch, i), resource(batch, i), scope(batch, i))
-}
+export const readItem = (batch: SpanBatch, i: number): Item => readRaw(rawItem(batch, i))
+
+export const readRaw = ({ signal, payload, resource, scope }: RawItem): Item =>
+  signal === 'traces' ? readSpan(payload, resource, scope) : readLog(payload, resource, scope)
 
 /** The item's attribute `key`, which must be one of `batch.keys`. Resource attributes are not looked at. */
 export function attribute(batch: SpanBatch, i: number, key: string): Value | undefined {
@@ -29,8 +30,11 @@ export function attributeAt(bytes: Buffer, slot: number): Value {
 const NO_EVENTS: readonly SpanEvent[] = []
 const NO_LINKS: readonly SpanLink[] = []
 
-/** A span from its own bytes, those of its Resource and those of its InstrumentationScope. */
-export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: Envelope | Buffer): Span {
+/**
+ * A span from its own bytes, those of its Resource and those of its InstrumentationScope. With `only`, of its attributes those of these
+ * keys, and no events and links.
+ */
+export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: Envelope | Buffer, only?: ReadonlySet<string>): Span {
   const c = { bytes: payload, pos: 0 }
   const end = payload.length
   const attributes = emptyAttributes()
@@ -49,6 +53,7 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
   let status_message = ''
   while (c.pos < end) {
     const field = tag(c, end)
+    if (only && isPassedOver(c, field, end, only)) continue
     if (field === 10) trace_id = id(c, end, 16)
     else if (field === 18) span_id = id(c, end, 8)
     else if (field === 34) parent_span_id = id(c, end, 8)
@@ -90,6 +95,16 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
     resource: resourceAttributes(resource),
     scope: toScope(scope),
   }
+}
+
+/** Events and links, and attributes of other keys. */
+function isPassedOver(c: Cursor, field: number, end: number, only: ReadonlySet<string>): boolean {
+  if (field !== 74 && field !== 90 && field !== 106) return false
+  const start = c.pos
+  const fieldEnd = open(c, end)
+  const isWanted = field === 74 && only.has(textOfField(c, 10, fieldEnd))
+  c.pos = isWanted ? start : fieldEnd
+  return !isWanted
 }
 
 /** A log record, likewise. */
@@ -192,10 +207,6 @@ type Mutable = { [key: string]: Value }
 /** Without a prototype: a span may well carry an attribute named `constructor`. */
 const emptyAttributes = (): Mutable => Object.create(null) as Mutable
 
-/** Keys repeat from span to span; of values the short ones do: models, operations, roles. */
-const keyText = knownTexts(64)
-const shortText = knownTexts(24)
-
 function addAttribute(to: Mutable, c: Cursor, end: number): void {
   const { key, value } = readKeyValue(c, end)
   to[key] = value
@@ -257,14 +268,16 @@ function readMap(c: Cursor, end: number, map: Mutable): Attributes {
 const isMap = (value: Value): value is Mutable =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 
-/** Lower-case hex; '' for an id that is empty, all zero or of another length. */
+/** Lower-case hex; '' for an id that is empty, all zero or of another length. Spans of a trace share its id. */
 function id(c: Cursor, end: number, size: number): string {
   const idEnd = open(c, end)
   const start = c.pos
   c.pos = idEnd
   if (idEnd - start !== size) return ''
-  for (let i = start; i < idEnd; i++) if (c.bytes[i] !== 0) return c.bytes.toString('hex', start, idEnd)
-  return ''
+  let i = start
+  while (i < idEnd && c.bytes[i] === 0) i++
+  if (i === idEnd) return ''
+  return size === 16 ? knownTrace(c.bytes, start) : c.bytes.toString('hex', start, idEnd)
 }
 
 const nanoseconds = (c: Cursor, end: number): bigint => c.bytes.readBigUInt64LE(fixed(c, 8, end))

@@ -51,6 +51,9 @@ const HINTS: readonly string[] = [
   'session.id',
   'gen_ai.conversation.id',
 ]
+/** All that hintOfItem() looks at. */
+export const HINT_KEYS = new Set([...ROLLOUT_KEYS, ...HINTS])
+
 const places = new WeakMap<readonly string[], number[]>()
 
 function placesIn(keys: readonly string[]): readonly number[] {
@@ -88,20 +91,22 @@ export interface Facts {
   readonly mode: 'train' | 'val'
 }
 
+export const FACT_KEYS = ['leyden.task.id', 'leyden.group.id', 'leyden.group.size', 'leyden.mode'] as const
+type FactKey = (typeof FACT_KEYS)[number]
+
 /** A UInt32, as it is stored. */
 const LARGEST_GROUP = 2 ** 32 - 1
 
 /** The items are shown to it one by one. */
 export function factsTaker(): { take(item: Item): void; facts(): Facts } {
-  const said = { 'leyden.task.id': '', 'leyden.group.id': '', 'leyden.group.size': '', 'leyden.mode': '' }
-  const keys = Object.keys(said) as (keyof typeof said)[]
+  const said: Record<FactKey, string> = { 'leyden.task.id': '', 'leyden.group.id': '', 'leyden.group.size': '', 'leyden.mode': '' }
   let resource: Attributes | undefined
   return {
     take(item) {
-      for (const key of keys) if (said[key] === '') said[key] = text(item.attributes[key])
+      for (const key of FACT_KEYS) if (said[key] === '') said[key] = text(item.attributes[key])
       if (item.resource === resource) return
       resource = item.resource
-      for (const key of keys) if (said[key] === '') said[key] = text(resource[key])
+      for (const key of FACT_KEYS) if (said[key] === '') said[key] = text(resource[key])
     },
     facts() {
       const size = Number(said['leyden.group.size'])

@@ -19,6 +19,16 @@ test('equal messages become one object, and what differs anywhere stays apart', 
   for (const other of others) expect(share(other)).toBe(other)
 })
 
+test('what is said beyond some millions of characters is held outside of the heap, and shared as before', () => {
+  const share = messageSharer()
+  const long = (i: number) => said('ä'.repeat(500_000 + i))
+  const first = Array.from({ length: 20 }, (_, i) => share(long(i)))
+  for (const [i, message] of first.entries()) {
+    expect(message).toEqual(long(i))
+    expect(share(long(i))).toBe(message)
+  }
+})
+
 test('of any number of messages that look alike each stays itself', () => {
   const share = messageSharer()
   const alike = Array.from({ length: 100 }, (_, i) => said(`${'a'.repeat(1_001)}${String(i).padStart(3, '0')}${'a'.repeat(10_001)}`))

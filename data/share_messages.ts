@@ -2,39 +2,41 @@
 // holds grows with what was said and not with its square.
 
 import type { Message, Part } from './dialect.ts'
-import { textOfPart } from './messages.ts'
+import { sameText, textHolder, textLength, textLook } from './held_text.ts'
 
 /** As many messages that look alike are compared with a further one. */
 const COMPARED = 8
-/** Characters of a text that are looked at. */
-const LOOKS = 32
+/** Characters of distinct messages. What a run says up to here stays as it is; what is beyond is held outside of the heap. */
+const MOST_IN_HEAP = 4 << 20
 
-/** Gives the first message that was equal to this one; else the message itself. */
+/** Gives the first message that was equal to this one; else the message itself, or one equal to it. */
 export function messageSharer(): (message: Message) => Message {
   const alike = new Map<number, Message[]>()
+  const hold = textHolder()
+  let inHeap = 0
+
+  function first(message: Message): Message {
+    if (inHeap > MOST_IN_HEAP) return { ...message, parts: message.parts.map(hold) }
+    for (const part of message.parts) inHeap += textLength(part)
+    return message
+  }
+
   return (message) => {
     const look = lookOf(message)
     const known = alike.get(look)
-    if (!known) {
-      alike.set(look, [message])
-      return message
-    }
-    const same = known.find((other) => sameMessage(other, message))
+    const same = known?.find((other) => sameMessage(other, message))
     if (same) return same
-    if (known.length < COMPARED) known.push(message)
-    return message
+    const kept = first(message)
+    if (!known) alike.set(look, [kept])
+    else if (known.length < COMPARED) known.push(kept)
+    return kept
   }
 }
 
-/** Messages are long and mostly distinct: a look at a few of their characters tells most of them apart, and only those that look alike are compared whole. */
+/** A look at a few of their characters tells most messages apart, and only those that look alike are compared whole. */
 export function lookOf({ role, parts }: Message): number {
   let look = role.length
-  const add = (n: number) => (look = Math.imul(look ^ n, 0x01000193))
-  for (const part of parts) {
-    const text = textOfPart(part)
-    add(text.length)
-    for (let i = text.length - 1, step = Math.ceil(text.length / LOOKS); i >= 0; i -= step) add(text.charCodeAt(i))
-  }
+  for (const part of parts) look = Math.imul(look ^ textLook(part), 0x01000193)
   return look
 }
 
@@ -47,7 +49,7 @@ export function sameMessage(a: Message, b: Message): boolean {
 
 function samePart(a: Part, b: Part): boolean {
   const [x, y] = [a, b] as Record<string, unknown>[]
-  for (const key in x) if (x[key] !== y![key]) return false
-  for (const key in y) if (x![key] !== y[key]) return false
-  return true
+  for (const key in x) if (key !== 'text' && x[key] !== y![key]) return false
+  for (const key in y) if (key !== 'text' && x![key] !== y[key]) return false
+  return sameText(a, b)
 }

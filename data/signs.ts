@@ -2,6 +2,7 @@
 // attributes, its name, its scope's and those of its events tell, and what each of them tells is worked out once.
 
 import type { Dialect, Signs } from './dialect.ts'
+import { isMarked } from './marks.ts'
 import { remembered } from './remembered.ts'
 import type { Item, Span } from './span.ts'
 
@@ -20,16 +21,26 @@ interface Bits {
 
 const NO_SIGNS: Signs = {}
 
-/** As it was made for these dialects before. */
-export function askerFor(dialects: readonly Dialect[]): (item: Item) => Asked {
-  let asker = askers.get(dialects)
-  if (!asker) askers.set(dialects, (asker = makeAsker(dialects)))
-  return asker
+export const askerFor = (dialects: readonly Dialect[]): ((item: Item) => Asked) => knownSigns(dialects).ask
+
+/** Whether any of the dialects may have something to say of the span whose bytes these are. */
+export const concernsOf = (dialects: readonly Dialect[]): ((payload: Buffer, scope: string) => boolean) => knownSigns(dialects).concerns
+
+interface SignsOfAll {
+  ask(item: Item): Asked
+  concerns(payload: Buffer, scope: string): boolean
 }
 
-const askers = new WeakMap<readonly Dialect[], (item: Item) => Asked>()
+/** As they were worked out for these dialects before. */
+function knownSigns(dialects: readonly Dialect[]): SignsOfAll {
+  let signs = known.get(dialects)
+  if (!signs) known.set(dialects, (signs = workOut(dialects)))
+  return signs
+}
 
-function makeAsker(dialects: readonly Dialect[]): (item: Item) => Asked {
+const known = new WeakMap<readonly Dialect[], SignsOfAll>()
+
+function workOut(dialects: readonly Dialect[]): SignsOfAll {
   if (dialects.length > MOST_DIALECTS) throw new Error(`${dialects.length} dialects, where a word has bits for ${MOST_DIALECTS}`)
   const carriers = dialects.filter(({ rewards }) => rewards)
   const all: Asked = { readers: dialects, carriers }
@@ -59,7 +70,17 @@ function makeAsker(dialects: readonly Dialect[]): (item: Item) => Asked {
     return { readers: readersOf(readers), carriers: carriersOf(carriers) }
   }
 
-  return (item) => (item.signal === 'log' ? all : ask(item))
+  const isSign = (meaningOf: (text: string) => Bits) => (text: string) => {
+    const { readers, carriers } = meaningOf(text)
+    return (readers | carriers) !== 0
+  }
+  const marks = { name: isSign(ofName), key: isSign(ofKey), event: isSign(ofEvent) }
+  const isScope = isSign(ofScope)
+
+  return {
+    ask: (item) => (item.signal === 'log' ? all : ask(item)),
+    concerns: (payload, scope) => isScope(scope) || isMarked(payload, marks),
+  }
 }
 
 const bitsOf = (signs: readonly (boolean | undefined)[]): number => signs.reduce((bits, sign, i) => (sign ? bits | (1 << i) : bits), 0)

@@ -31,6 +31,14 @@ export interface Envelope {
   readonly attributes: Attributes
 }
 
+/** One item of a batch, wherever it is kept. */
+export interface RawItem {
+  readonly signal: SpanBatch['signal']
+  readonly payload: Buffer
+  readonly resource: Envelope
+  readonly scope: Envelope
+}
+
 /** The same in memory of its own: what a receiver passes on may be read until it is taken or refused, and not a moment longer. */
 export function detached(batch: SpanBatch): SpanBatch {
   const own = (envelope: Envelope) => ({ ...envelope, bytes: Buffer.from(envelope.bytes) })
@@ -109,6 +117,13 @@ export const payloadStart = (batch: SpanBatch, i: number): number => column(batc
 export const payloadSize = (batch: SpanBatch, i: number): number => column(batch, i, COLUMN.end) - column(batch, i, COLUMN.start)
 export const resource = (batch: SpanBatch, i: number): Envelope => batch.resources[column(batch, i, COLUMN.resource)]!
 export const scope = (batch: SpanBatch, i: number): Envelope => batch.scopes[column(batch, i, COLUMN.scope)]!
+
+export const rawItem = (batch: SpanBatch, i: number): RawItem => ({
+  signal: batch.signal,
+  payload: payload(batch, i),
+  resource: resource(batch, i),
+  scope: scope(batch, i),
+})
 
 /** Of every item. */
 export function traceIds(batch: SpanBatch): string[] {

@@ -2,7 +2,7 @@
 // points back at the one before it that belongs to the same chain, so a chain is two numbers. What is written over is gone, and with it
 // every chain that began there.
 
-import { payloadSize, payloadStart, resource, scope, type Envelope, type SpanBatch } from './span_batch.ts'
+import { payloadSize, payloadStart, resource, scope, type Envelope, type RawItem, type SpanBatch } from './span_batch.ts'
 
 /** Bytes written before its first request, and before its last item. */
 export interface Chain {
@@ -10,21 +10,13 @@ export interface Chain {
   last: number
 }
 
-/** An item in memory of its own. */
-export interface HeldItem {
-  readonly signal: SpanBatch['signal']
-  readonly payload: Buffer
-  readonly resource: Envelope
-  readonly scope: Envelope
-}
-
 export interface SpanRing {
   /** An empty chain. */
   begin(): Chain
   /** Adds items (indices into the batch) to the end of a chain. A batch is copied when the first of its items is added. False: the chain is gone, or the batch does not fit. */
   add(chain: Chain, batch: SpanBatch, indices: readonly number[]): boolean
-  /** Copies of a chain's items in the order in which they came; null when it is gone. */
-  read(chain: Chain): HeldItem[] | null
+  /** A chain's items, in memory of their own, in the order in which they came; null when it is gone. */
+  read(chain: Chain): RawItem[] | null
 }
 
 /** Words of each item: how far back its predecessor is (0: it has none), how far on its payload, its size, resource, and scope and signal. */
@@ -130,10 +122,10 @@ export function spanRing(size: number): SpanRing {
     return lives(chain)
   }
 
-  function read(chain: Chain): HeldItem[] | null {
+  function read(chain: Chain): RawItem[] | null {
     if (!lives(chain)) return null
     if (chain.last === NONE) return []
-    const items: HeldItem[] = []
+    const items: RawItem[] = []
     for (let position = chain.last, back = 1; back > 0; position -= back) {
       const at = position % capacity
       const [distance, on, size, resourceAt, scopeAndSignal] = words.subarray(at >>> 2) as unknown as [

@@ -10,9 +10,10 @@ export type ValueRecord = { readonly [key: string]: Value }
 const PLACEHOLDERS = new Set(['', '<not specified>', '<not serializable>', 'N/A', '{}', 'unknown', 'None'])
 /** What they write where they were told to hide it. The first is spelled so at its source. */
 const REDACTED = new Set(['readacted', '__REDACTED__', '<REDACTED>'])
-const LONGEST_PLACEHOLDER = 32
+export const LONGEST_PLACEHOLDER = 32
 /** What the processor `redaction` puts in the place of what it hides, which may be a word of a text. */
 const MARK = /\[REDACTED(:[a-z]+)?\]/
+export const MARK_BEGINS = '[REDACTED'
 const HIDDEN = new RegExp(`^${MARK.source}$`)
 /** Steps of a flat key that are followed; more are nobody's. */
 const MAX_STEPS = 32
@@ -22,7 +23,7 @@ export const redactedMark = (hash = ''): string => (hash === '' ? '[REDACTED]' :
 
 /** Asked of every text: only short ones are looked up, since a look-up hashes all of them. */
 export const isRedacted = (text: string): boolean =>
-  (text.length <= LONGEST_PLACEHOLDER && REDACTED.has(text.trim())) || (text.includes('[REDACTED') && MARK.test(text))
+  (text.length <= LONGEST_PLACEHOLDER && REDACTED.has(text.trim())) || (text.includes(MARK_BEGINS) && MARK.test(text))
 
 /** Text that says something: no placeholder, and an id even where it was sent as a number. */
 export function textOf(value: Value | undefined): string | undefined {
@@ -160,7 +161,7 @@ function setOwn(record: Record<string, Value>, key: string, value: Value): void 
 }
 
 /** Where the session or conversation is written, by whoever writes it. */
-const SESSION_KEYS = [
+export const SESSION_KEYS = [
   'gen_ai.conversation.id',
   'session.id',
   'langfuse.session.id',

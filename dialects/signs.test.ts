@@ -5,15 +5,23 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
 import { readDocument } from '../data/document.ts'
+import { itemReader } from '../data/item_reader.ts'
+import { fromJson, parseJson } from '../data/otlp_json.ts'
+import { readRaw } from '../data/read.ts'
+import { readItems } from '../data/reading.ts'
+import { hintOfItem } from '../data/routing.ts'
+import { scan } from '../data/scan.ts'
 import { askerFor } from '../data/signs.ts'
 import type { Item, Span } from '../data/span.ts'
+import { rawItem } from '../data/span_batch.ts'
 import { seeded } from '../test/random.ts'
 import { dialects } from './index.ts'
 
 const folder = new URL('../test/fixtures/spans/', import.meta.url)
-const captured = readdirSync(folder)
+const documents = readdirSync(folder)
   .filter((file) => /^(?!expected).*\.json$/.test(file))
-  .flatMap((file) => readDocument(readFileSync(new URL(file, folder), 'utf8')).items)
+  .map((file) => readFileSync(new URL(file, folder), 'utf8'))
+const captured = documents.flatMap((text) => readDocument(text).items)
 const spans = captured.filter((item): item is Span => item.signal === 'span')
 
 /** Keys that no capture has. */
@@ -68,4 +76,21 @@ test('on spans of mixed attributes, names, scopes and events', () => {
     expect(rewards(item, carriers)).toEqual(rewards(item))
   }
   expect(met.size).toBeGreaterThan(15)
+})
+
+test('reading of the bytes of a span only what somebody wants gives what reading all of it gives', () => {
+  const read = itemReader(dialects)
+  let spared = 0
+  for (const text of documents) {
+    const raws = (['traces', 'logs'] as const).flatMap((signal) => {
+      const { batch } = scan(signal, fromJson(signal, parseJson(text)))
+      return Array.from({ length: batch.count }, (_, i) => rawItem(batch, i))
+    })
+    const whole = raws.map(readRaw)
+    const wanted = raws.map(read)
+    spared += wanted.filter((item, i) => Object.keys(item.attributes).length < Object.keys(whole[i]!.attributes).length).length
+    expect(readItems(wanted, dialects)).toEqual(readItems(whole, dialects))
+    expect(wanted.map((item) => hintOfItem(item, 'session'))).toEqual(whole.map((item) => hintOfItem(item, 'session')))
+  }
+  expect(spared).toBeGreaterThan(0)
 })

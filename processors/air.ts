@@ -68,10 +68,14 @@ export default processor({
   },
   create({ mode, c, cap, anneal, rules }, { count }) {
     const classify = classifier(rules)
+    const judged = (tool: Tool): Tool => {
+      const { air_class, air_rule } = classify(tool)
+      return { ...tool, air_class, air_rule }
+    }
     return {
       process(rollout: Rollout): Rollout {
         if (mode === 'off') return { ...rollout, air_mode: mode }
-        const tools = attributed(rollout).map((tool) => (judgeable(tool) ? { ...tool, ...classify(tool) } : tool))
+        const tools = attributed(rollout).map((tool) => (judgeable(tool) ? judged(tool) : tool))
         for (const tool of tools) count('leyden_air_tools', 1, { class: tool.air_class ?? 'none' })
         const transitions = sparingOutages(rollout.transitions, tools)
         const air_weight = mode === 'potential' ? c : cap * annealed(oldestVersion(transitions), anneal)

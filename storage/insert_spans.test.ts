@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 
+import { readRaw } from '../data/read.ts'
 import { spanBatch } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf } from '../test/spans.ts'
 import { stopEmbedded, testStorage, type TestStorage } from '../test/storage.ts'
@@ -48,8 +49,8 @@ test('requests that wait for room are stored once each', async () => {
 
 test('a span larger than a flush is stored', async () => {
   await storage.insertSpans([spanBatch([{ id: 'huge', attributes: { huge: 'y'.repeat(20_000_000) } }])], [])
-  const [item] = await storage.readItems([traceIdOf('trace')])
-  expect((item!.attributes.huge as string).length).toBe(20_000_000)
+  const [raw] = await storage.readItems([traceIdOf('trace')])
+  expect((readRaw(raw!).attributes.huge as string).length).toBe(20_000_000)
 })
 
 test('an insert of several flushes ends when the last of them has, whichever failed before', async () => {

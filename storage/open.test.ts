@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
+import { readRaw } from '../data/read.ts'
 import { scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import type { Rollout } from '../data/rollout.ts'
@@ -53,7 +54,7 @@ test('what was stored twice is read back once, spans and log records alike', asy
   const finished = batch('traces', traces('t2', [{ id: 'a', for: 3 }]))
   await storage.insertSpans([spans, spans], [])
   await storage.insertSpans([finished], [])
-  const items = await storage.readItems([traceIdOf('t2'), traceIdOf('none')])
+  const items = (await storage.readItems([traceIdOf('t2'), traceIdOf('none')])).map(readRaw)
   expect(items.map((item) => item.signal === 'span' && [item.span_id, item.end_time > 0n])).toEqual([
     [spanIdOf('a'), true],
     [spanIdOf('b'), true],

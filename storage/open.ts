@@ -17,7 +17,7 @@ import { applySchema } from './migrate.ts'
 import { lease } from './lease.ts'
 import { creditLate } from './late_credit.ts'
 import { quarantine } from './quarantine.ts'
-import { readItems } from './read_items.ts'
+import { readRawItems } from './read_items.ts'
 import {
   MEMBER_COLUMNS,
   KEY_COLUMNS,
@@ -246,7 +246,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     client,
     connection: connectionOptions,
     insertSpans: spans.insert,
-    readItems: (traceIds) => run(() => readItems(client, traceIds)),
+    readItems: (traceIds) => run(() => readRawItems(client, traceIds)),
     members: (traceIds) => run(() => members(traceIds)),
     tracesOf: (rollouts) => run(() => tracesOf(rollouts)),
     findTargets: (keys) => run(() => findTargets(client, keys)),

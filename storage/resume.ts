@@ -2,6 +2,7 @@
 
 import { END_EVENT } from '../data/notes.ts'
 import { steadyNow } from '../data/clock.ts'
+import { readRaw } from '../data/read.ts'
 import { responseKey } from '../data/recent_calls.ts'
 import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Books } from './arrivals.ts'
@@ -17,7 +18,7 @@ export async function resumeOpen(storage: Storage, books: Books, groupBy: GroupB
 }
 
 async function resumeSome(storage: Storage, { open, owners, late }: Books, groupBy: GroupBy, found: readonly Uncovered[]): Promise<void> {
-  const items = await storage.readItems(found.map(({ trace_id }) => trace_id))
+  const items = (await storage.readItems(found.map(({ trace_id }) => trace_id))).map(readRaw)
   // Rewards that came by themselves: also those once given up, as long as their records are kept.
   const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
   const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))

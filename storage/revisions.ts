@@ -4,10 +4,12 @@
 import { assemble } from '../data/assemble.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
+import { itemReader, keysReader, type ItemReader } from '../data/item_reader.ts'
 import { heldItems, type ClosedBy, type OpenRollout } from '../data/open_rollouts.ts'
 import type { Rollout } from '../data/rollout.ts'
-import { hintOfItem, placeOf, routeKey, splitKey, type GroupBy } from '../data/routing.ts'
+import { HINT_KEYS, hintOfItem, placeOf, routeKey, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Item } from '../data/span.ts'
+import type { RawItem } from '../data/span_batch.ts'
 import type { Storage } from './storage.ts'
 
 export interface Due {
@@ -31,6 +33,7 @@ export async function nextRevisions(
   groupBy: GroupBy,
   join_keys: readonly string[] = [],
 ): Promise<Rollout[]> {
+  const read = itemReader(dialects, join_keys)
   const owners = new Map<string, string>()
   const arrived = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
   for (const { trace_id, rollout_id, attempt_id } of await storage.members(arrived)) owners.set(trace_id, routeKey(rollout_id, attempt_id))
@@ -46,7 +49,8 @@ export async function nextRevisions(
 
   const covered = await storage.coveredByOld(keys.filter((key) => revisions.has(routeKey(key.rollout_id, key.attempt_id))))
   const rollouts = [...parts].map(([key, part]) => {
-    const items = partial.has(key) ? (readBack.get(key) ?? []) : heldItems(part.map(({ rollout }) => rollout.held!))
+    const held = () => part.map(({ rollout }) => rollout.held!)
+    const items = partial.has(key) ? drained(readBack.get(key) ?? [], read) : heldItems(held(), read)
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
     // And what is taken over is no first revision: its rewards may be known.
@@ -66,6 +70,12 @@ export async function nextRevisions(
     assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: steadyNow() }),
   )
   return [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied]
+}
+
+/** Of a huge rollout what was read of one item, and its bytes, are let go before the next. */
+function* drained(raws: RawItem[], read: ItemReader): Generator<Item> {
+  raws.reverse()
+  for (let raw = raws.pop(); raw; raw = raws.pop()) yield read(raw)
 }
 
 function assembled(...[items, dialects, closing]: Parameters<typeof assemble>): Rollout {
@@ -122,13 +132,15 @@ function byKey(due: readonly Due[], owners: ReadonlyMap<string, string>): Map<st
   return parts
 }
 
+const readHints = keysReader(HINT_KEYS)
+
 async function readItemsOf(
   storage: Storage,
   keys: ReadonlySet<string>,
   parts: ReadonlyMap<string, readonly Due[]>,
   owners: Map<string, string>,
   groupBy: GroupBy,
-): Promise<Map<string, Item[]>> {
+): Promise<Map<string, RawItem[]>> {
   if (keys.size === 0) return new Map()
   for (const { trace_id, rollout_id, attempt_id } of await storage.tracesOf([...keys].map(splitKey))) {
     owners.set(trace_id, routeKey(rollout_id, attempt_id))
@@ -144,13 +156,14 @@ async function readItemsOf(
       }
     }
   }
-  const items = new Map<string, Item[]>()
-  for (const item of await storage.readItems([...traces])) {
+  const items = new Map<string, RawItem[]>()
+  for (const raw of await storage.readItems([...traces])) {
+    const item = readHints(raw)
     const key = hintOfItem(item, groupBy) || owners.get(item.trace_id)
     if (key === undefined || !keys.has(key)) continue
     const own = items.get(key)
-    if (own) own.push(item)
-    else items.set(key, [item])
+    if (own) own.push(raw)
+    else items.set(key, [raw])
   }
   return items
 }

@@ -3,8 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import type { Reward, Rollout } from '../data/rollout.ts'
-import type { Item } from '../data/span.ts'
-import type { SpanBatch } from '../data/span_batch.ts'
+import type { RawItem, SpanBatch } from '../data/span_batch.ts'
 
 /** Which rollout a trace belongs to. */
 export interface Member {
@@ -41,7 +40,7 @@ export interface Storage {
   /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none. */
   insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
   /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
-  readItems(traceIds: readonly string[]): Promise<Item[]>
+  readItems(traceIds: readonly string[]): Promise<RawItem[]>
   /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
   members(traceIds: readonly string[]): Promise<Member[]>
   tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>

@@ -1,0 +1,29 @@
+// Items read from their bytes for those who will look at them. Most spans are nobody's: of one that no dialect has anything to say of, only
+// that is read which is asked of every span.
+
+import type { Dialect } from './dialect.ts'
+import { KEPT_KEYS } from './items.ts'
+import { readLog, readSpan } from './read.ts'
+import { FACT_KEYS } from './routing.ts'
+import { concernsOf } from './signs.ts'
+import type { Item } from './span.ts'
+import type { RawItem } from './span_batch.ts'
+import { SESSION_KEYS } from './values.ts'
+
+export type ItemReader = (raw: RawItem) => Item
+
+/** @param joinKeys attributes by which a reward may name the rollout */
+export function itemReader(dialects: readonly Dialect[], joinKeys: readonly string[] = []): ItemReader {
+  const concerns = concernsOf(dialects)
+  const asked = new Set([...KEPT_KEYS, ...SESSION_KEYS, ...FACT_KEYS, ...joinKeys])
+  return (raw) => read(raw, raw.signal === 'traces' && !concerns(raw.payload, raw.scope.name) ? asked : undefined)
+}
+
+/** Of spans, only the attributes of these keys. */
+export const keysReader =
+  (keys: ReadonlySet<string>): ItemReader =>
+  (raw) =>
+    read(raw, keys)
+
+const read = ({ signal, payload, resource, scope }: RawItem, only: ReadonlySet<string> | undefined): Item =>
+  signal === 'logs' ? readLog(payload, resource, scope) : readSpan(payload, resource, scope, only)
