@@ -8,6 +8,7 @@ import type { Said } from './engines/engine.ts'
 import type { ApiError } from './errors.ts'
 import { isJson, type Json } from './fields.ts'
 import type { Origin } from './origin.ts'
+import { spanBytes, type Attribute } from './span_bytes.ts'
 
 export interface CallRecord {
   readonly span_id: string
@@ -27,22 +28,18 @@ export interface CallRecord {
   readonly ended_at: number
 }
 
-type Attribute = Value | undefined
-
 const CLIENT = 3
 const SERVER = 2
-const ERROR = 2
-const NS = 1_000_000n
 
-/** An OTLP Span in its JSON form. */
-export function callSpan(record: CallRecord): object {
-  const { origin, operation, said, error, started_at, ended_at } = record
+/** As spanBytes has it. */
+export function callSpan(record: CallRecord): Buffer {
+  const { trace_id, span_id, parent_span_id, origin, operation, said, error, started_at, ended_at } = record
   const body = said.body ?? record.body ?? {}
   const model = typeof body.model === 'string' ? body.model : undefined
   const response = error ? undefined : said.response?.()
   const read = response ? readResponse(response as Value) : {}
   const server = said.server ?? record.server
-  const attributes: Record<string, Attribute> = {
+  const attributes: Record<string, Attribute | undefined> = {
     ...origin.attributes,
     'gen_ai.operation.name': operation,
     'gen_ai.provider.name': said.server ? 'openai' : 'leyden',
@@ -64,23 +61,12 @@ export function callSpan(record: CallRecord): object {
     'error.type': error && (error.code ?? String(error.status)),
     'http.response.status_code': error?.status,
   }
-  return {
-    traceId: record.trace_id,
-    spanId: record.span_id,
-    ...(record.parent_span_id !== '' && { parentSpanId: record.parent_span_id }),
+  return spanBytes({
+    ...{ trace_id, span_id, parent_span_id, started_at, ended_at, attributes },
     name: model === undefined ? operation : `${operation} ${model}`,
     kind: said.server ? CLIENT : SERVER,
-    startTimeUnixNano: String(BigInt(started_at) * NS),
-    endTimeUnixNano: String(BigInt(ended_at) * NS),
-    attributes: Object.entries(attributes).flatMap(([key, value]) => (value === undefined ? [] : [{ key, value: anyValue(value) }])),
-    ...(error && { status: { code: ERROR, message: error.message } }),
-  }
-}
-
-function anyValue(value: Value): object {
-  if (typeof value === 'number') return Number.isInteger(value) ? { intValue: value } : { doubleValue: value }
-  if (Array.isArray(value)) return { arrayValue: { values: value.map((item: Value) => anyValue(item)) } }
-  return { stringValue: String(value) }
+    error: error?.message,
+  })
 }
 
 /** By its name in the convention, those that a request may give it. */
@@ -90,17 +76,16 @@ const PARAMS: readonly (readonly [string, ...string[]])[] = [
 ]
 
 /** What was in force counts before what was asked. */
-function paramsOf(body: Json, inForce: Readonly<Record<string, number>> = {}): Record<string, Attribute> {
-  const given = PARAMS.flatMap(([name, ...others]) => {
-    const value = inForce[name] ?? [name, ...others].map((key) => body[key]).find((asked) => typeof asked === 'number')
-    return typeof value === 'number' ? [[`gen_ai.request.${name}`, value] as const] : []
-  })
-  const stop = typeof body.stop === 'string' ? [body.stop] : Array.isArray(body.stop) ? body.stop.map(String) : []
-  return {
-    ...Object.fromEntries(given),
-    'gen_ai.request.stop_sequences': stop.length > 0 ? stop : undefined,
-    'gen_ai.request.choice.count': typeof body.n === 'number' && body.n > 1 ? body.n : undefined,
+function paramsOf(body: Json, inForce: Readonly<Record<string, number>> = {}): Record<string, Attribute | undefined> {
+  const params: Record<string, Attribute | undefined> = {}
+  for (const names of PARAMS) {
+    const value = inForce[names[0]] ?? names.map((name) => body[name]).find((asked) => typeof asked === 'number')
+    if (typeof value === 'number') params[`gen_ai.request.${names[0]}`] = value
   }
+  const stop = typeof body.stop === 'string' ? [body.stop] : Array.isArray(body.stop) ? body.stop.map(String) : []
+  if (stop.length > 0) params['gen_ai.request.stop_sequences'] = stop
+  if (typeof body.n === 'number' && body.n > 1) params['gen_ai.request.choice.count'] = body.n
+  return params
 }
 
 function finishReasons(response: Json): string[] {
@@ -116,7 +101,7 @@ function answersIn(response: Json): Message[] {
   return choices.flatMap((choice) => readResponse((choice === response ? response : { choices: [choice] }) as Value).completion ?? [])
 }
 
-function tokenAttributes(tokens: Tokens | undefined): Record<string, Attribute> {
+function tokenAttributes(tokens: Tokens | undefined): Record<string, Attribute | undefined> {
   if (!tokens) return {}
   const { prompt, response, logprobs, source } = tokens
   return {

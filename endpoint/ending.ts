@@ -11,7 +11,13 @@ export interface Ending {
   signal(): AbortSignal
 }
 
-export function createEnding(): Ending & { end(reason: ApiError): void } {
+export interface Ends extends Ending {
+  end(reason: ApiError): void
+  /** The answer is over: whoever listens is let go of, and with him all that it took. */
+  forget(): void
+}
+
+export function createEnding(): Ends {
   let reason: ApiError | undefined
   let listener: ((reason: ApiError) => void) | undefined
   let controller: AbortController | undefined
@@ -33,6 +39,43 @@ export function createEnding(): Ending & { end(reason: ApiError): void } {
       reason = why
       listener?.(why)
       controller?.abort(why)
+    },
+    forget() {
+      listener = undefined
+    },
+  }
+}
+
+/** The answers under way. */
+export interface Open {
+  readonly count: number
+  /** Returns how to leave, which is done once. */
+  enter(ending: Ends): () => void
+  end(reason: ApiError): void
+}
+
+/**
+ * In a list: a Map that many come into and leave makes itself anew all the time, and each that it was refers to the next, so that what they
+ * held would last until all garbage is collected.
+ */
+export function createOpen(): Open {
+  const places: { readonly ending: Ends; at: number }[] = []
+  return {
+    get count() {
+      return places.length
+    },
+    enter(ending) {
+      const place = { ending, at: places.length }
+      places.push(place)
+      return () => {
+        const last = places.pop()!
+        if (last === place) return
+        last.at = place.at
+        places[place.at] = last
+      }
+    },
+    end(reason) {
+      for (const { ending } of [...places]) ending.end(reason)
     },
   }
 }

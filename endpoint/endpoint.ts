@@ -11,7 +11,7 @@ import { readBody } from '../pipeline/http_body.ts'
 import type { Api } from './api.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
-import { createEnding, type Ending } from './ending.ts'
+import { createEnding, createOpen, type Ends } from './ending.ts'
 import type { Said } from './engines/engine.ts'
 import { ApiError, apiError, errorBody, invalid } from './errors.ts'
 import { isJson, wrong, type Json } from './fields.ts'
@@ -50,12 +50,11 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   const { models, authenticate, limits, lease, maxBodyBytes, recorder, server, log } = options
   const created = Math.floor(Date.now() / 1_000)
   const apis = new Map([chat, completions, createResponses(createRemembered(REMEMBERED_BYTES))].map((api) => [`/v1${api.path}`, api]))
-  /** Every answer that is not out yet, and how to end it. */
-  const open = new Map<ServerResponse, ReturnType<typeof createEnding>>()
+  const open = createOpen()
   let closed = () => {}
   let draining = false
 
-  async function route(request: IncomingMessage, response: ServerResponse, ending: Ending): Promise<void> {
+  async function route(request: IncomingMessage, response: ServerResponse, ending: Ends): Promise<void> {
     const { parts, path } = splitPath(request.url!)
     const random = randomHex()
     const ids = { id: random.slice(0, 24), span_id: random.slice(24, 40), trace_id: random.slice(40) }
@@ -92,7 +91,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     parts: ReadonlyMap<string, string>,
     request: IncomingMessage,
     response: ServerResponse,
-    ending: Ending,
+    ending: Ends,
   ): Promise<void> {
     const started_at = Date.now()
     const said: Said = {}
@@ -122,6 +121,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     } finally {
       held.end()
       leave?.()
+      ending.forget()
     }
     const { parent_span_id } = origin
     recorder.record({
@@ -159,21 +159,19 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     const ending = createEnding()
-    open.set(response, ending)
+    const leave = open.enter(ending)
     response.once('close', () => {
       if (!response.writableFinished) ending.end(GONE)
-      open.delete(response)
-      if (open.size === 0) closed()
+      leave()
+      if (open.count === 0) closed()
     })
     void route(request, response, ending)
   }
 
   async function drain(ms: number): Promise<void> {
     draining = true
-    const timer = setTimeout(() => {
-      for (const ending of open.values()) ending.end(stopping())
-    }, ms)
-    if (open.size > 0) await new Promise<void>((resolve) => (closed = resolve))
+    const timer = setTimeout(() => open.end(stopping()), ms)
+    if (open.count > 0) await new Promise<void>((resolve) => (closed = resolve))
     clearTimeout(timer)
   }
 

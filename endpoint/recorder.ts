@@ -3,12 +3,12 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { fromJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { Permanent, type Consumer, type Context } from '../pipeline/component.ts'
 import { messageOf } from '../pipeline/retry.ts'
 import { callSpan, type CallRecord } from './call_span.ts'
+import { requestOf } from './span_bytes.ts'
 
 export interface Recorder {
   record(call: CallRecord): void
@@ -17,10 +17,8 @@ export interface Recorder {
 }
 
 const RETRY_MS = 1_000
-const SCOPE = { name: 'leyden.openai' }
-const RESOURCE = { attributes: [{ key: 'service.name', value: { stringValue: 'leyden' } }] }
 /** Batches go no faster one after the other: for the store, many calls together cost little more than one. */
-const HAND_ON_MS = 10
+const HAND_ON_MS = 20
 /** So long calls are written at a time, for answers come first; so many may wait for it. */
 const SLICE_MS = 0.3
 const MOST_UNWRITTEN = 64
@@ -31,9 +29,9 @@ export function createRecorder(
   maxBytes: number,
   { count, gauge, log }: Pick<Context, 'count' | 'gauge' | 'log'>,
 ): Recorder {
-  /** Calls as they ended, then as requests of one span each. */
+  /** Calls as they ended, then as spans. */
   const unwritten: CallRecord[] = []
-  let requests: Buffer[] = []
+  let spans: Buffer[] = []
   let handedOn = 0
   let timer: NodeJS.Timeout | undefined
   /** In the order in which they came. */
@@ -53,17 +51,16 @@ export function createRecorder(
   function writeSome(): void {
     const until = performance.now() + SLICE_MS
     while (unwritten.length > MOST_UNWRITTEN || (unwritten.length > 0 && performance.now() < until))
-      requests.push(requestOf(unwritten.shift()!))
+      spans.push(callSpan(unwritten.shift()!))
     if (unwritten.length > 0) setImmediate(writeSome)
-    if (requests.length > 0) timer ??= setTimeout(handOn, handedOn + HAND_ON_MS - performance.now())
+    if (spans.length > 0) timer ??= setTimeout(handOn, handedOn + HAND_ON_MS - performance.now())
   }
 
   function handOn(): void {
-    const bytes = requests.length === 1 ? requests[0]! : Buffer.concat(requests)
+    const { batch } = scan('traces', requestOf(spans))
     handedOn = performance.now()
     timer = undefined
-    requests = []
-    const { batch } = scan('traces', bytes)
+    spans = []
     if (held + batch.body.length > maxBytes) return lost(batch, 'there is no room for more calls that wait to be stored')
     held += batch.body.length
     if (waiting.length > 0) waiting.push(batch)
@@ -126,7 +123,7 @@ export function createRecorder(
 
   async function drain(ms: number): Promise<void> {
     while (unwritten.length > 0) writeSome()
-    if (requests.length > 0) handOn()
+    if (spans.length > 0) handOn()
     clearTimeout(timer)
     const patience = setTimeout(() => stopping.abort(), ms)
     while (underWay.size > 0) await Promise.all(underWay)
@@ -135,7 +132,3 @@ export function createRecorder(
 
   return { record, drain }
 }
-
-/** Requests of OTLP that are written one after the other are one. */
-const requestOf = (call: CallRecord): Buffer =>
-  fromJson('traces', { resourceSpans: [{ resource: RESOURCE, scopeSpans: [{ scope: SCOPE, spans: [callSpan(call)] }] }] })
