@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { experiments } from './experiments.ts'
-import { markdown, median, picture } from './report.ts'
+import { halves, markdown, median, picture } from './report.ts'
 import type { Result } from './seed.ts'
 
 const experiment = experiments.find(({ name }) => name === 'multi_hop')!
@@ -33,6 +33,13 @@ test('every seed stands in the table: one that did not learn, one that failed an
 test('a seed that did not come to its end counts as the worst', () => {
   expect(median([NaN, 0.9, 0.8])).toBe(0.8)
   expect(median([NaN, NaN, 0.9])).toBe(-Infinity)
+})
+
+test('a rise is told from every rollout once, however few a version drew', () => {
+  const train = [point(0, 0.2), { ...point(1, 0.8), rollouts: 300 }, { ...point(2, 1), rollouts: 300 }, point(3, 0.6)]
+  const [before, after] = halves(train)
+  expect(before).toBeCloseTo(0.65, 12)
+  expect(after).toBeCloseTo(0.9, 12)
 })
 
 test('the picture has a curve for each seed and one for their median', () => {

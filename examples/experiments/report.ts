@@ -60,6 +60,16 @@ export function median(values: readonly number[]): number {
 
 export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
+/** Mean reward of what the first half of the versions drew, and of what the second did: each rollout counts once. */
+export function halves(train: readonly Point[]): [number, number] {
+  const half = Math.floor(train.length / 2)
+  const average = (points: readonly Point[]) => {
+    const rollouts = points.reduce((sum, point) => sum + point.rollouts, 0)
+    return points.reduce((sum, point) => sum + point.reward * point.rollouts, 0) / rollouts
+  }
+  return [average(train.slice(0, half)), average(train.slice(half))]
+}
+
 const shown = (value: number): string => (Number.isFinite(value) ? value.toFixed(2) : '–')
 
 const WIDTH = 720

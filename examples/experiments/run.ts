@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
 import { ablations, experiments, TASKS_PER_STEP, type Experiment } from './experiments.ts'
-import { baseOf, last, markdown, mean, median, picture, type Series } from './report.ts'
+import { baseOf, halves, last, markdown, median, picture, type Series } from './report.ts'
 import { runTrial, type Point, type Result, type Trial } from './seed.ts'
 
 const HELP = `Trains the agents of the experiments through the whole loop and reports what came out.
@@ -55,8 +55,7 @@ async function short(experiment: Experiment): Promise<boolean> {
   const folder = join(values.results, 'short', experiment.name)
   const trial = { experiment, steps: experiment.short_steps, tasks_per_step: TASKS_PER_STEP, evaluate: false, seed: 1, changes: [], folder }
   const { train, seconds } = await tried(trial, progress(`${experiment.name}, short`))
-  const half = Math.floor(train.length / 2)
-  const [before, after] = [reward(train.slice(0, half)), reward(train.slice(half))]
+  const [before, after] = halves(train)
   const rose = after - before >= experiment.short_rise
   const verdict = rose ? 'rose' : `did not rise by ${experiment.short_rise}`
   console.log(`\n${experiment.name}: training reward ${verdict}: ${before.toFixed(2)} to ${after.toFixed(2)}, ${seconds.toFixed(0)} s`)
@@ -99,10 +98,6 @@ async function tried(trial: Trial, told: Parameters<typeof runTrial>[1]): Promis
     console.error(`\n${trial.experiment.name}, seed ${trial.seed} did not come to its end: ${failure}`)
     return { seed: trial.seed, train: [], evaluations: [], tokens: 0, endings: {}, seconds: 0, failure }
   }
-}
-
-function reward(points: readonly Point[]): number {
-  return points.length === 0 ? NaN : mean(points.map((point) => point.reward))
 }
 
 /** One line a version; on a terminal the newest is drawn over as it grows. */

@@ -2,9 +2,9 @@
 // with the agent's workers, each in a process of its own. What was begun goes on where it was.
 
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 
 import { removeDatabase, rowsOf } from '../clickhouse.ts'
 import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
@@ -43,7 +43,7 @@ export interface Result {
   readonly failure?: string
 }
 
-const LEYDEN = fileURLToPath(new URL('../../cli/leyden.js', import.meta.url))
+const LEYDEN = createRequire(import.meta.url).resolve('#leyden')
 const START_MS = 60_000
 const LOOK_MS = 2_000
 const EVALUATIONS = 2
