@@ -36,7 +36,7 @@ export async function startClickHouse(): Promise<ClickHouse> {
       await close()
       process.kill(address.pid)
       await exited(address.pid)
-      await rm(folder, { recursive: true })
+      await rm(folder, { recursive: true, maxRetries: 5, retryDelay: 200 })
     },
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
-import { hintOf } from '../data/routing.ts'
+import { hintsOf } from '../data/routing.ts'
 import { scan } from '../data/scan.ts'
 import { runCommand } from '../test/command.ts'
 import { chat, reward, spanIdOf, tool, traceIdOf, traces, type SpanSpec } from '../test/spans.ts'
@@ -123,7 +123,7 @@ describe('what is stored', () => {
       traces('alone', [chat('c3', { answer: 'third' })]),
     ]) {
       const { batch } = scan('traces', fromJson('traces', document))
-      await storage.insertSpans([batch], [Array.from({ length: batch.count }, (_, i) => hintOf(batch, i, 'trace'))])
+      await storage.insertSpans([batch], [hintsOf(batch, 'trace')])
     }
   })
   afterAll(() => storage.close())

@@ -2,12 +2,15 @@ import { expect, test } from 'vitest'
 
 import { traces } from '../test/spans.ts'
 import { fromJson } from './otlp_json.ts'
-import { factsTaker, hintOf, hintOfItem, splitKey } from './routing.ts'
+import { factsTaker, hintOfItem, hintsOf, splitKey, type GroupBy } from './routing.ts'
 import { readItem, scan } from './scan.ts'
 import type { Item } from './span.ts'
+import type { SpanBatch } from './span_batch.ts'
 
 const batchOf = (attributes: Record<string, string | number>, resource: Record<string, string> = {}) =>
   scan('traces', fromJson('traces', traces('t', [{ id: 'a', attributes }], resource))).batch
+
+const hintOf = (batch: SpanBatch, groupBy: GroupBy) => hintsOf(batch, groupBy)[0] ?? ''
 
 test.each([
   [
@@ -28,8 +31,8 @@ test.each([
   ['an id that is a number', { 'leyden.rollout.id': 17 }, {}, ['17', '']],
 ])('a hint is read from %s, on bytes and on objects alike', (_what, attributes, resource, [rollout_id, attempt_id]) => {
   const batch = batchOf(attributes as Record<string, string>, resource as Record<string, string>)
-  expect(splitKey(hintOf(batch, 0, 'trace'))).toEqual({ rollout_id, attempt_id })
-  expect(hintOfItem(readItem(batch, 0), 'trace')).toBe(hintOf(batch, 0, 'trace'))
+  expect(splitKey(hintOf(batch, 'trace'))).toEqual({ rollout_id, attempt_id })
+  expect(hintOfItem(readItem(batch, 0), 'trace')).toBe(hintOf(batch, 'trace'))
 })
 
 function factsOf(...items: readonly Item[]) {
@@ -40,8 +43,8 @@ function factsOf(...items: readonly Item[]) {
 
 test('a session makes a rollout only where the user said so', () => {
   const batch = batchOf({ 'gen_ai.conversation.id': 'c1' })
-  expect(hintOf(batch, 0, 'trace')).toBe('')
-  expect(splitKey(hintOf(batch, 0, 'session')).rollout_id).toBe('c1')
+  expect(hintOf(batch, 'trace')).toBe('')
+  expect(splitKey(hintOf(batch, 'session')).rollout_id).toBe('c1')
 })
 
 test('task, group, size and mode come from the first item that says them', () => {

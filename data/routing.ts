@@ -18,22 +18,31 @@ export function splitKey(key: string): { rollout_id: string; attempt_id: string 
   return { rollout_id: key.slice(0, cut), attempt_id: key.slice(cut + 1) }
 }
 
-/** The hint of item i: its own attributes first, then its resource's. */
-export function hintOf(batch: SpanBatch, i: number, groupBy: GroupBy): string {
-  return (saysAnything(batch, i) && read((key) => attribute(batch, i, key), groupBy)) || resourceHint(resource(batch, i), groupBy)
+/** The hint of each item: its own attributes first, then its resource's. An empty list where none has any. */
+export function hintsOf(batch: SpanBatch, groupBy: GroupBy): readonly string[] {
+  const places = placesIn(batch.keys)
+  let hints: string[] | undefined
+  let last: Envelope | undefined
+  let lastHint = ''
+  for (let i = 0; i < batch.count; i++) {
+    const its = resource(batch, i)
+    if (its !== last) lastHint = resourceHint((last = its), groupBy)
+    const hint = (saysAnything(batch, i, places) && ownHint(batch, i, groupBy)) || lastHint
+    if (hint !== '') (hints ??= new Array<string>(batch.count).fill(''))[i] = hint
+  }
+  return hints ?? NONE
 }
 
-export function hintsOf(batch: SpanBatch, groupBy: GroupBy): string[] {
-  const hints: string[] = []
-  for (let i = 0; i < batch.count; i++) hints.push(hintOf(batch, i, groupBy))
-  return hints
-}
+const NONE: readonly string[] = []
 
 /** Most items have none of the attributes that are looked for. */
-function saysAnything({ slots, keys }: SpanBatch, i: number): boolean {
-  for (const place of placesIn(keys)) if (slots[i * keys.length + place] !== 0) return true
+function saysAnything({ slots, keys }: SpanBatch, i: number, places: readonly number[]): boolean {
+  const first = i * keys.length
+  for (let p = 0; p < places.length; p++) if (slots[first + places[p]!] !== 0) return true
   return false
 }
+
+const ownHint = (batch: SpanBatch, i: number, groupBy: GroupBy): string => read((key) => attribute(batch, i, key), groupBy)
 
 /** By these an item names its rollout. */
 export const ROLLOUT_KEYS: readonly string[] = [

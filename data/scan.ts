@@ -5,6 +5,7 @@ import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape }
 import { findKey, keyTable, type KeyTable } from './key_table.ts'
 import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
 import { knownEnvelope } from './known_envelopes.ts'
+import { isPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
 import { requestOf } from './request.ts'
 import { openSheets, type Place } from './sheets.ts'
@@ -279,10 +280,14 @@ function nested(s: Scan, end: number, shape: Shape): void {
 function attributeField(s: Scan, end: number): void {
   const { c } = s
   const slot = c.pos
+  s.parts++
+  if (isPlain(c.bytes, slot, end)) {
+    c.pos = plain.end
+    return remember(s, slot, plain.key, plain.keyLength)
+  }
   const valueEnd = open(c, end)
   let key = 0
   let keyLength = 0
-  s.parts++
   while (c.pos < valueEnd) {
     const field = tag(c, valueEnd)
     if (field === 10) {
@@ -294,7 +299,11 @@ function attributeField(s: Scan, end: number): void {
       if (!isString(c, valueEnd)) nested(s, valueEnd, ANY_VALUE)
     } else skip(c, field, valueEnd)
   }
-  const found = findKey(s.table, c.bytes, key, keyLength)
+  remember(s, slot, key, keyLength)
+}
+
+function remember(s: Scan, slot: number, key: number, keyLength: number): void {
+  const found = findKey(s.table, s.c.bytes, key, keyLength)
   if (found >= 0) s.slots.cells[s.slots.start + s.count * s.keys.length + found] = slot
 }
 

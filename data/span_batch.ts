@@ -127,14 +127,15 @@ export const rawItem = (batch: SpanBatch, i: number): RawItem => ({
 
 /** Of every item. */
 export function traceIds(batch: SpanBatch): string[] {
-  const ids: string[] = []
+  const ids = new Array<string>(batch.count).fill('')
   for (let i = 0; i < batch.count; i++) {
     const at = column(batch, i, COLUMN.trace_id)
-    ids.push(at === 0 ? '' : knownTrace(batch.body, at))
+    if (at !== 0) ids[i] = knownTrace(batch.body, at)
   }
   return ids
 }
 
 const hex = (body: Buffer, at: number, size: number) => (at === 0 ? '' : body.toString('hex', at, at + size))
-const aboutNanoseconds = (body: Buffer, at: number) => (at === 0 ? 0 : body.readUInt32LE(at + 4) * 2 ** 32 + body.readUInt32LE(at))
+const aboutNanoseconds = (body: Buffer, at: number) => (at === 0 ? 0 : word(body, at + 4) * 2 ** 32 + word(body, at))
 const nanoseconds = (body: Buffer, at: number) => (at === 0 ? 0n : body.readBigUInt64LE(at))
+const word = (body: Buffer, at: number): number => body[at]! + body[at + 1]! * 2 ** 8 + body[at + 2]! * 2 ** 16 + body[at + 3]! * 2 ** 24

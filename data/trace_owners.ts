@@ -30,7 +30,8 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
   const recordedBefore = recentCalls(CALLS)
 
   function of(trace: string): string {
-    let key = owners.get(trace) ?? routeKey(trace, '')
+    let key = owners.get(trace)
+    if (key === undefined) return routeKey(trace, '')
     // Along links: a trace may have followed another before that one was claimed.
     for (let steps = 0; steps < MAX_LINKS; steps++) {
       const { rollout_id, attempt_id } = splitKey(key)

@@ -1,6 +1,6 @@
 // Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
 
-import { findPlainText, plainText } from '../data/plain_text.ts'
+import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { placeOf } from '../data/routing.ts'
 import { attribute, resource, scope } from '../data/scan.ts'
 import { COLUMN, slotOf, STRIDE, type Envelope, type SpanBatch } from '../data/span_batch.ts'
@@ -91,7 +91,7 @@ function putOwn(rows: Rows, batch: SpanBatch, i: number, hint: string): void {
 function putResponseId(rows: Rows, batch: SpanBatch, i: number): void {
   const slot = slotOf(batch, i, RESPONSE_ID)
   if (slot === 0) putUInt8(rows, 0)
-  else if (findPlainText(batch.body, slot)) putBytes(rows, batch.body, plainText.start, plainText.end)
+  else if (isPlainAscii(batch.body, slot)) putBytes(rows, batch.body, plain.start, plain.end)
   else putString(rows, textOf(attribute(batch, i, RESPONSE_ID)))
 }
 

@@ -1,6 +1,7 @@
 // The body of a unary call: five bytes (compressed or not, and a length), then the message. Its memory comes from the pool once its
 // length is known, and each byte is copied there once.
 
+import { copyBytes } from '../../data/arena.ts'
 import { Failure, STATUS, type GrpcLimits, type Limit } from './grpc.ts'
 import type { Pool } from './pool.ts'
 
@@ -43,7 +44,7 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
     const got = body.got + to - start
     if (got > body.length) throw new Failure(STATUS.unimplemented, 'more than one message in a unary call')
     if (got > body.slot!.length) enlarge(body, got)
-    bytes.copy(body.slot!, body.got, start, to)
+    copyBytes(bytes, start, to, body.slot!, body.got)
     body.got = got
   }
 
@@ -64,7 +65,7 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
   function enlarge(body: Body, needed: number): void {
     const small = body.slot!
     body.slot = pool.take(Math.min(body.length, Math.max(needed, 2 * small.length)))
-    small.copy(body.slot, 0, 0, body.got)
+    copyBytes(small, 0, body.got, body.slot, 0)
     pool.give(small)
   }
 
