@@ -69,6 +69,8 @@ export interface StepProgress {
 }
 
 const LOOK_MS = 200
+/** Of the time, looking takes a tenth at most: where ClickHouse is slow to answer, it is asked less often. */
+const REST = 9
 /** How long it may take until what was told of a rollout is stored. */
 const STORED_MS = 30_000
 
@@ -135,6 +137,7 @@ export async function runRollouts(
   /** Waits until another group may begin. */
   async function room(): Promise<void> {
     while (going() && open.size >= most) {
+      const began = performance.now()
       const ready = [...open].flatMap(([group, finished]) => (finished ? group : []))
       const spent = ahead === null ? ready : ready.length > 0 ? await store.spent(ready) : []
       for (const group of spent) open.delete(group)
@@ -142,7 +145,7 @@ export async function runRollouts(
       tell()
       if (open.size < most) return
       await lookForTrainer()
-      await sleep(LOOK_MS)
+      await sleep(Math.max(LOOK_MS, REST * (performance.now() - began)))
     }
   }
 

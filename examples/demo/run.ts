@@ -21,7 +21,7 @@ const TASKS = 400
 /** The base is compared with the last versions together. */
 const LAST = 3
 const START_MS = 60_000
-const LOOK_MS = 1_000
+const LOOK_MS = 2_000
 
 const LEYDEN = fileURLToPath(new URL('../../cli/leyden.js', import.meta.url))
 const WORKER = fileURLToPath(new URL('worker.js', import.meta.url))
