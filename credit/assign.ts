@@ -2,7 +2,7 @@
 
 import { causalityOf } from '../data/causality.ts'
 import { place } from '../data/place.ts'
-import type { AirClass, CreditSpec, Rollout, Tool, Transition } from '../data/rollout.ts'
+import type { AirClass, CreditSpec, Moment, Rollout, Tool, Transition } from '../data/rollout.ts'
 import { toolKey } from './air.ts'
 import { bonus } from './bonus.ts'
 import { groupAdvantages } from './group.ts'
@@ -18,8 +18,41 @@ export interface CreditOptions extends Omit<CreditSpec, 'method' | 'lambda'> {
   readonly lambda: number | null
 }
 
+/** What a tool earns by. */
+export type EarningTool = Moment &
+  Pick<Tool, 'name' | 'arguments' | 'inferred' | 'requested_by'> & { readonly air_class?: AirClass | undefined }
+
+/** A transition as credit sees it. */
+export interface AssignedStep extends Pick<
+  Transition,
+  | 'step'
+  | 'span_id'
+  | 'agent'
+  | 'policy_version'
+  | 'reward_outcome'
+  | 'reward_intermediate'
+  | 'reward_parts'
+  | 'return'
+  | 'advantage'
+  | 'credit_method'
+> {
+  readonly call: Moment
+}
+
+/** A rollout as credit sees it. */
+export interface Creditable extends Pick<
+  Rollout,
+  'rollout_id' | 'task_id' | 'group_id' | 'status' | 'tree' | 'air_mode' | 'air_weight' | 'outcome'
+> {
+  readonly tools: readonly EarningTool[]
+  readonly transitions: readonly AssignedStep[]
+}
+
 /** The rollout with returns, and with advantages only where no group can ever give them. */
-export function assignCredit(rollout: Rollout, { method: asked, lambda, ...options }: CreditOptions): Rollout {
+export function assignCredit<R extends Creditable>(
+  rollout: R,
+  { method: asked, lambda, ...options }: CreditOptions,
+): R & { credit: CreditSpec } {
   const method = asked !== 'auto' ? asked : rollout.air_mode === 'potential' ? 'gae_turn' : 'identical'
   const credit: CreditSpec = { ...options, method, lambda: lambda ?? scheduledLambda(oldestVersion(rollout.transitions)) }
   const { returns, air } = returnsOf(rollout, method, credit)
@@ -30,7 +63,7 @@ export function assignCredit(rollout: Rollout, { method: asked, lambda, ...optio
   return { ...rollout, credit, transitions: transitions.map((t, i) => ({ ...t, advantage: advantages![i]! })) }
 }
 
-function returnsOf(rollout: Rollout, method: MethodName, options: CreditSpec): { returns: (number | null)[]; air: number[] } {
+function returnsOf(rollout: Creditable, method: MethodName, options: CreditSpec): { returns: (number | null)[]; air: number[] } {
   const { transitions, air_mode, air_weight = 0 } = rollout
   const nothing = transitions.map(() => 0)
   const tools = earning(rollout)
@@ -55,13 +88,13 @@ function returnsOf(rollout: Rollout, method: MethodName, options: CreditSpec): {
 }
 
 /** What a rollout's end is worth; null where nothing is known of it. */
-function creditedOutcome({ status, outcome }: Rollout, lowest: number, options: CreditSpec): number | null {
+function creditedOutcome({ status, outcome }: Creditable, lowest: number, options: CreditSpec): number | null {
   const rule = statusRule(status, options)
   return rule === 'as_scored' ? outcome : rule === 'lowest' ? lowest : null
 }
 
 interface Earning {
-  readonly tool: Tool
+  readonly tool: EarningTool
   /** Index of the transition that asked for it. */
   readonly call: number
   readonly key: string
@@ -69,18 +102,19 @@ interface Earning {
 }
 
 /** Tools that `air` classed and that a policy call asked for, in the order of those calls: nobody else's tools earn. */
-function earning({ tools, transitions }: Rollout): Earning[] {
+function earning({ tools, transitions, tree }: Creditable): Earning[] {
   const indices = new Map(transitions.map((t, i) => [t.span_id, i]))
-  return tools
-    .flatMap((tool) => {
-      const call = indices.get(tool.requested_by)
-      return call === undefined || !tool.air_class ? [] : [{ tool, call, key: toolKey(tool), air_class: tool.air_class }]
-    })
-    .sort((a, b) => a.call - b.call || Number(a.tool.start_time - b.tool.start_time))
+  const found: Earning[] = []
+  for (const tool of tools) {
+    const call = indices.get(tool.requested_by)
+    if (call !== undefined && tool.air_class) found.push({ tool, call, key: toolKey(tool), air_class: tool.air_class })
+  }
+  const start = ({ node, start_time }: EarningTool) => (node === -1 ? Number(start_time - tree.origin) / 1_000 : tree.start[node]!)
+  return found.sort((a, b) => a.call - b.call || start(a.tool) - start(b.tool))
 }
 
 /** Replaces what an earlier assignment put there. */
-function withBonus(t: Transition, amount: number): Transition {
+function withBonus<T extends AssignedStep>(t: T, amount: number): T {
   const { air = 0, ...others } = t.reward_parts
   if (air === 0 && amount === 0) return t
   return {

@@ -5,8 +5,8 @@ import { chains } from './chains.ts'
 import { unfit } from './completeness.ts'
 import { globs } from './glob.ts'
 import { place } from './place.ts'
-import { AS_GIVEN, outcome, type Outcome, type RewardOptions, type StepReward } from './rewards.ts'
-import type { Call, Reject, Rollout, Transition } from './rollout.ts'
+import { AS_GIVEN, outcome, type GivenReward, type Outcome, type RewardOptions, type StepReward } from './rewards.ts'
+import type { Call, Moment, Reject, Rollout, Transition } from './rollout.ts'
 import type { SpanTree } from './tree.ts'
 
 /** Lists of globs; an empty list takes everything. */
@@ -85,9 +85,9 @@ export function selectPolicyCalls(rollout: Rollout, policyOf: (call: Call) => st
  * @param picked those of them that are trained
  */
 export function giveRewards(
-  { rewards, tree }: Pick<Rollout, 'rewards' | 'tree'>,
-  taken: readonly Call[],
-  picked: readonly Call[],
+  { rewards, tree }: { rewards: readonly GivenReward[]; tree: SpanTree },
+  taken: readonly Moment[],
+  picked: readonly Moment[],
   options: RewardOptions,
 ): { rewards: Outcome; given: StepReward[] } {
   const found = outcome(rewards, taken, tree, options)
@@ -122,11 +122,12 @@ function named(model: string, matches: (name: string) => boolean): boolean {
 /** What each transition was given on the way. A reward of a call that cannot be trained goes to the one that led to it. */
 function stepRewards(
   tree: SpanTree,
-  taken: readonly Call[],
-  picked: readonly Call[],
+  taken: readonly Moment[],
+  picked: readonly Moment[],
   steps: ReadonlyMap<string, StepReward>,
 ): StepReward[] {
   const given = picked.map((call) => steps.get(call.span_id) ?? NOTHING)
+  if (taken.length === picked.length) return given
   const fit = new Set(picked)
   const others = taken.filter((call) => steps.has(call.span_id) && !fit.has(call))
   if (others.length === 0) return given

@@ -17,13 +17,16 @@
 import { causalityOf, lastBefore } from './causality.ts'
 import { parentsFirst } from './lineage.ts'
 import { place } from './place.ts'
-import type { Call, Place, Problem, Reward } from './rollout.ts'
+import type { Moment, Problem, Reward } from './rollout.ts'
 import type { SpanTree } from './tree.ts'
 
 export interface StepReward {
   readonly intermediate: number | null
   readonly parts: Readonly<Record<string, number>>
 }
+
+/** What of a reward counts here. */
+export type GivenReward = Moment & Pick<Reward, 'id' | 'source' | 'primary' | 'override' | 'target' | 'target_node' | 'dimensions'>
 
 export interface Outcome {
   readonly outcome: number | null
@@ -48,19 +51,20 @@ export const AS_GIVEN: RewardOptions = { primary: null, weights: {}, human: 'as_
 /**
  * @param calls those that a policy answered, or all of the rollout's: judged ones never count
  */
-export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, options = AS_GIVEN): Outcome {
+export function outcome(rewards: readonly GivenReward[], calls: readonly Moment[], tree: SpanTree, options = AS_GIVEN): Outcome {
   if (rewards.length === 0) return { outcome: null, parts: {}, steps: new Map(), problems: [] }
   const problems: Problem[] = []
   const policyCalls = calls.filter(({ judged }) => !judged)
   const clock = clockOf(rewards, policyCalls, tree)
   const inOrder = rewards.filter((reward) => isKnown(reward, problems)).sort((a, b) => clock.given(a) - clock.given(b))
   const known = latestVersions(inOrder)
-  const below = callsBelow(policyCalls, tree, clock)
+  let counted: Below | undefined
+  const below = () => (counted ??= callsBelow(policyCalls, tree, clock))
   const lastEnd = policyCalls.reduce((last, call) => Math.max(last, clock.ended(call)), -Infinity)
-  const isWhole = (reward: Reward) =>
+  const isWhole = (reward: GivenReward) =>
     reward.target === undefined
       ? clock.given(reward) >= lastEnd
-      : reward.target_node === undefined || below.count[reward.target_node] === below.total
+      : reward.target_node === undefined || below().count[reward.target_node] === below().total
 
   const whole = known.filter(isWhole)
   const dimension = dimensionOf(known, whole, options.primary ?? undefined)
@@ -92,7 +96,7 @@ export function outcome(rewards: readonly Reward[], calls: readonly Call[], tree
 }
 
 /** A reward may name a span or response that is not, or not yet, in the rollout. */
-function isKnown({ target, target_node, span_id }: Reward, problems: Problem[]): boolean {
+function isKnown({ target, target_node, span_id }: GivenReward, problems: Problem[]): boolean {
   const named = target?.response_id ?? target?.span_id
   if (!named || target_node !== undefined) return true
   problems.push({ reason: 'reward_target_unknown', span_id, detail: `it is about ${named}, which is not in this rollout` })
@@ -100,26 +104,27 @@ function isKnown({ target, target_node, span_id }: Reward, problems: Problem[]):
 }
 
 /** Each in its latest version, in order. */
-function latestVersions(inOrder: readonly Reward[]): Reward[] {
-  const latest = new Map<string, Reward>()
-  for (const reward of inOrder) for (const key of versionKeys(reward)) latest.set(key, reward)
-  return inOrder.filter((reward) => versionKeys(reward).every((key) => latest.get(key) === reward))
+function latestVersions(inOrder: readonly GivenReward[]): GivenReward[] {
+  const latest = new Map<string, GivenReward>()
+  const keys = inOrder.map(versionKeys)
+  inOrder.forEach((reward, i) => keys[i]!.forEach((key) => latest.set(key, reward)))
+  return inOrder.filter((reward, i) => keys[i]!.every((key) => latest.get(key) === reward))
 }
 
-function versionKeys({ id, target, target_node, source, dimensions }: Reward): string[] {
+function versionKeys({ id, target, target_node, source, dimensions }: GivenReward): string[] {
   const keys = id === undefined ? [] : [`id ${id}`]
   if (target) keys.push(JSON.stringify([target_node ?? '', source, dimensions.map(({ name }) => name)]))
   return keys
 }
 
 interface Final {
-  readonly reward: Reward
+  readonly reward: GivenReward
   readonly value: number | null
   /** It is verified: nothing is weighed against it. */
   readonly stands: boolean
 }
 
-function finalOf(whole: readonly Reward[], dimension: DimensionOf, { human }: RewardOptions): Final | undefined {
+function finalOf(whole: readonly GivenReward[], dimension: DimensionOf, { human }: RewardOptions): Final | undefined {
   const verified = whole.findLast(
     (reward) => (reward.override || (human === 'override' && reward.source === 'human')) && mainValue(reward, dimension) !== null,
   )
@@ -129,13 +134,13 @@ function finalOf(whole: readonly Reward[], dimension: DimensionOf, { human }: Re
 }
 
 /** Of the dimension that counts, else of the only one. */
-function mainValue(reward: Reward, dimension: DimensionOf): number | null {
+function mainValue(reward: GivenReward, dimension: DimensionOf): number | null {
   const only = reward.dimensions.length === 1 ? reward.dimensions[0]!.value : undefined
   return valueOf(reward, dimension(reward)) ?? only ?? null
 }
 
 /** Undefined without weights. Names that nobody gave a value are left out; null where that is all of them. */
-function weightedSum(whole: readonly Reward[], weights: RewardOptions['weights']): number | null | undefined {
+function weightedSum(whole: readonly GivenReward[], weights: RewardOptions['weights']): number | null | undefined {
   const named = Object.entries(weights)
   if (named.length === 0) return undefined
   const shares = named.flatMap(([name, weight]) => {
@@ -146,40 +151,41 @@ function weightedSum(whole: readonly Reward[], weights: RewardOptions['weights']
 }
 
 interface Clock {
-  given(reward: Reward): number
-  ended(call: Call): number
+  given(reward: GivenReward): number
+  ended(call: Moment): number
 }
 
 /** Sequence ids order what clocks of several machines cannot, if everything has one. */
-function clockOf(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree): Clock {
-  const sequenced = [...rewards, ...calls].every(({ sequence_id }) => sequence_id !== undefined)
-  const time = (place: Place) =>
+function clockOf(rewards: readonly GivenReward[], calls: readonly Moment[], tree: SpanTree): Clock {
+  const isNumbered = ({ sequence_id }: Moment) => sequence_id !== undefined
+  const sequenced = rewards.every(isNumbered) && calls.every(isNumbered)
+  const time = (place: Moment) =>
     sequenced ? place.sequence_id! : place.node === -1 ? Number(place.end_time - tree.origin) / 1_000 : tree.end[place.node]!
   return { given: time, ended: time }
 }
 
-type DimensionOf = (reward: Reward) => string | undefined
+type DimensionOf = (reward: GivenReward) => string | undefined
 
 /** @param scope the rewards among which one dimension may be the only one */
-function dimensionOf(all: readonly Reward[], scope: readonly Reward[], configured: string | undefined): DimensionOf {
+function dimensionOf(all: readonly GivenReward[], scope: readonly GivenReward[], configured: string | undefined): DimensionOf {
   if (all.some(({ primary }) => primary !== undefined)) return ({ primary }) => primary
   const names = namesOf(scope)
   const name = configured ?? (names.size === 1 ? [...names][0] : undefined)
   return () => name
 }
 
-const namesOf = (rewards: readonly Reward[]): Set<string> =>
+const namesOf = (rewards: readonly GivenReward[]): Set<string> =>
   new Set(rewards.flatMap(({ dimensions }) => dimensions.map(({ name }) => name)))
 
-const valueOf = (reward: Reward, name: string | undefined): number | null | undefined =>
+const valueOf = (reward: GivenReward, name: string | undefined): number | null | undefined =>
   reward.dimensions.find((dimension) => dimension.name === name)?.value
 
-function partsOf(reward: Reward, primary: string | undefined): Record<string, number> {
+function partsOf(reward: GivenReward, primary: string | undefined): Record<string, number> {
   const parts = reward.dimensions.filter(({ name, value }) => name !== primary && value !== null)
   return Object.fromEntries(parts.map(({ name, value }) => [name, value!]))
 }
 
-function addUp(rewards: readonly Reward[], owners: ReadonlyMap<Reward, Call>, dimension: DimensionOf): Map<string, StepReward> {
+function addUp(rewards: readonly GivenReward[], owners: ReadonlyMap<GivenReward, Moment>, dimension: DimensionOf): Map<string, StepReward> {
   const steps = new Map<string, StepReward>()
   for (const reward of rewards) {
     const owner = owners.get(reward)
@@ -197,14 +203,14 @@ function addUp(rewards: readonly Reward[], owners: ReadonlyMap<Reward, Call>, di
 interface Below {
   /** By node: policy calls in its subtree, itself included, and the one that ended last. */
   readonly count: Int32Array
-  readonly last: readonly (Call | undefined)[]
+  readonly last: readonly (Moment | undefined)[]
   readonly total: number
 }
 
-function callsBelow(calls: readonly Call[], tree: SpanTree, clock: Clock): Below {
+function callsBelow(calls: readonly Moment[], tree: SpanTree, clock: Clock): Below {
   const count = new Int32Array(tree.count)
-  const last = new Array<Call | undefined>(tree.count)
-  const later = (a: Call | undefined, b: Call | undefined) => (!a || (b && clock.ended(b) > clock.ended(a)) ? b : a)
+  const last = new Array<Moment | undefined>(tree.count)
+  const later = (a: Moment | undefined, b: Moment | undefined) => (!a || (b && clock.ended(b) > clock.ended(a)) ? b : a)
   const placed = calls.filter(({ node }) => node !== -1)
   for (const call of placed) {
     count[call.node]!++
@@ -220,12 +226,19 @@ function callsBelow(calls: readonly Call[], tree: SpanTree, clock: Clock): Below
 }
 
 /** The call that each step reward is given to; none for one that no call led to. */
-function ownersOf(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, clock: Clock, below: Below): Map<Reward, Call> {
-  const owners = new Map<Reward, Call>()
+function ownersOf(
+  rewards: readonly GivenReward[],
+  calls: readonly Moment[],
+  tree: SpanTree,
+  clock: Clock,
+  below: () => Below,
+): Map<GivenReward, Moment> {
+  const owners = new Map<GivenReward, Moment>()
+  if (rewards.length === 0) return owners
   const byNode = new Map(calls.map((call) => [call.node, call]))
   for (const reward of rewards) {
     const { target_node } = reward
-    const owner = target_node === undefined ? undefined : (byNode.get(target_node) ?? below.last[target_node])
+    const owner = target_node === undefined ? undefined : (byNode.get(target_node) ?? below().last[target_node])
     if (owner) owners.set(reward, owner)
   }
   const unnamed = rewards.filter(({ target }) => target === undefined)
@@ -234,12 +247,12 @@ function ownersOf(rewards: readonly Reward[], calls: readonly Call[], tree: Span
 }
 
 /** By the span tree, so that no branch takes its sibling's rewards; where the tree is silent, as for a reward in a trace of its own, by time. */
-function leadingCalls(rewards: readonly Reward[], calls: readonly Call[], tree: SpanTree, clock: Clock): Map<Reward, Call> {
+function leadingCalls(rewards: readonly GivenReward[], calls: readonly Moment[], tree: SpanTree, clock: Clock): Map<GivenReward, Moment> {
   const { tree: whole, nodes } = place(tree, [...calls, ...rewards])
   const led = lastBefore(causalityOf(whole), nodes.slice(0, calls.length))
   const callAt = new Map(calls.map((call, i) => [nodes[i]!, call]))
   const byEnd = [...calls].sort((a, b) => clock.ended(a) - clock.ended(b))
-  const found = new Map<Reward, Call>()
+  const found = new Map<GivenReward, Moment>()
   let ended = 0
   for (const [i, reward] of rewards.entries()) {
     while (ended < byEnd.length && clock.ended(byEnd[ended]!) <= clock.given(reward)) ended++

@@ -54,21 +54,25 @@ export interface Rollout {
   readonly rejects: readonly Reject[]
 }
 
-/** Where something stands in the run. Causality is asked of data/causality.ts by `node`, since lists of predecessors would be quadratic. */
-export interface Place {
+/** When something happened. Causality is asked of data/causality.ts by `node`, since lists of predecessors would be quadratic. */
+export interface Moment {
   readonly span_id: string
-  readonly parent_span_id: string
-  readonly trace_id: string
   readonly start_time: bigint
   readonly end_time: bigint
-  readonly dialect: string
-  readonly scope: string
   /** Position of the span in the rollout's tree, see data/tree.ts; -1 for what has no span of its own. */
   readonly node: number
   /** True under an evaluator, judge or reward span. */
   readonly judged: boolean
   /** `agentlightning.span_sequence_id`, where it is given: orders spans whose clocks differ. */
   readonly sequence_id?: number | undefined
+}
+
+/** Where something stands in the run. */
+export interface Place extends Moment {
+  readonly parent_span_id: string
+  readonly trace_id: string
+  readonly dialect: string
+  readonly scope: string
 }
 
 export interface Call extends Place, Omit<CallReading, 'kind'> {
@@ -139,6 +143,7 @@ export type Baseline = 'rollouts' | 'transitions' | 'agents' | 'none'
 
 /** A policy call as training data. */
 export interface Transition {
+  /** Its position among the rollout's. */
   readonly step: number
   readonly span_id: string
   /** Step whose prompt and completion this prompt extends; -1 where it begins anew. */

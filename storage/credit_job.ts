@@ -4,19 +4,32 @@
 
 import { randomUUID } from 'node:crypto'
 
+import type { AssignedStep } from '../credit/assign.ts'
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { CreditSpec, Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { openCreditRows, putCredit, writeCredit, type Writer } from './credit_rows.ts'
-import { groupsLeftOut, groupsOf, isComplete, isEndless, isSettled, lastVersions, membersOf, type Member } from './group_members.ts'
+import {
+  groupsLeftOut,
+  inGroups,
+  isComplete,
+  isEndless,
+  isSettled,
+  lastVersions,
+  lastVersionsAround,
+  memberOf,
+  membersOf,
+  type Member,
+} from './group_members.ts'
 import { groupId } from './groups.ts'
 import type { Lease } from './lease.ts'
-import { storedRollouts, type Become, type Credited, type CreditedStep } from './recredit.ts'
+import type { Become, Credited } from './recredit.ts'
 import type { RolloutKey } from './reward_targets.ts'
-import { putRolloutRow, ROLLOUT_COLUMNS } from './rollout_rows.ts'
+import { putRolloutRow, ROLLOUT_COLUMNS, type RolloutRow } from './rollout_rows.ts'
 import { openRows, putFloat64, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
 import { dropStagingTables } from './staging.ts'
+import { rolloutsWithGroups } from './stored_rollouts.ts'
 
 export interface CreditJob {
   /** Groups that may now be complete. Those that are not are looked at again after `settleTimeout`. */
@@ -46,7 +59,7 @@ export interface CreditJobOptions extends Writer {
 
 interface Compared extends Member {
   /** Its transitions where they are to be stored with it; undefined where they stay as they are. */
-  readonly assigned?: readonly CreditedStep[]
+  readonly assigned?: readonly AssignedStep[]
 }
 type Group = readonly [id: string, members: readonly Compared[]]
 
@@ -143,23 +156,24 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 
   async function creditAnew(rollouts: readonly RolloutKey[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
-    const [anew, [groups, versions]] = await Promise.all([storedRollouts(writer, rollouts, become), storedGroups(rollouts)])
-    const changed = new Map(anew.map((one) => [routeKey(one.row.rollout_id, one.row.attempt_id), one]))
+    const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
+    const wanted = new Set(rollouts.map(keyOf))
+    const changed = new Map<string, Credited>()
+    const concerned = new Set<string>()
+    for (const row of rows) {
+      if (!wanted.has(keyOf(row))) continue
+      if (row.group_id !== '') concerned.add(row.group_id)
+      const credited = become(row)
+      if (credited) changed.set(keyOf(row), credited)
+    }
+    const groups = inGroups(rows, concerned, (row) => asChanged(row, changed.get(keyOf(row))))
     const isReady = (group: string, members: readonly Member[]) =>
       isComplete(members) || ((settled || versions.has(group)) && isSettled(members))
-    const ready: Group[] = []
-    for (const [group, stored] of groups) {
-      const members = stored.map((member) => asChanged(member, changed))
-      if (isReady(group, members)) ready.push([group, members])
-      else waiting.set(group, 0)
-    }
-    await credit(ready, versions, anew, after)
+    const ready = [...groups].filter(([group, members]) => isReady(group, members))
+    const compared = new Set(ready.map(([group]) => group))
+    for (const group of groups.keys()) if (!compared.has(group)) waiting.set(group, 0)
+    await credit(ready, versions, [...changed.values()], after)
     if (waiting.size > 0) work()
-  }
-
-  async function storedGroups(rollouts: readonly RolloutKey[]) {
-    const groups = await groupsOf(writer, rollouts)
-    return Promise.all([membersOf(writer, groups), lastVersions(writer, groups)])
   }
 
   /** @param anew rollouts that are stored with new returns, also where their groups are not compared yet @param after see AgainOptions */
@@ -179,28 +193,18 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
         members.map((member) => ({ ...member, excluded: member.mode === 'val' })),
         spec,
       )
-      for (const [i, member] of members.entries())
-        putCredit(steps, member, member.transitions, result.advantages[i]!, version, member.assigned)
+      for (const [i, member] of members.entries()) putCredit(steps, member, result.advantages[i]!, version, member.assigned)
       putCreditsRow(credits, group, version, spec, result, now)
     }
     const compared = new Set(groups.map(([group]) => group))
     for (const { row, steps: own } of anew) {
-      if (!compared.has(row.group_id))
-        putCredit(
-          steps,
-          row,
-          own,
-          own.map(({ advantage }) => advantage),
-          null,
-          own,
-        )
+      if (compared.has(row.group_id)) continue
+      const advantages = own.map(({ advantage }) => advantage)
+      putCredit(steps, row, advantages, null, own)
     }
     const [revisions] = await Promise.all([writeCredit(writer, steps), after])
     const rollouts = openRows()
-    for (const { row } of anew) {
-      const revision = revisions.get(routeKey(row.rollout_id, row.attempt_id)) ?? row.revision
-      putRolloutRow(rollouts, { ...row, revision }, now)
-    }
+    for (const { row } of anew) putRolloutRow(rollouts, { ...row, revision: revisions.get(keyOf(row)) ?? row.revision }, now)
     if (rollouts.count > 0) await insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
     if (credits.count > 0) await insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
   }
@@ -216,11 +220,11 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 }
 
 /** What changed counts as it is to be stored. */
-function asChanged(member: Member, changed: ReadonlyMap<string, Credited>): Compared {
-  const now = changed.get(routeKey(member.rollout_id, member.attempt_id))
-  if (!now) return member
-  return { ...member, credit: now.credit, scored: now.row.outcome !== null, transitions: now.steps, assigned: now.steps }
+function asChanged(row: RolloutRow, now: Credited | undefined): Compared {
+  return now ? { ...memberOf(now.row), credit: now.credit, assigned: now.steps } : memberOf(row)
 }
+
+const keyOf = ({ rollout_id, attempt_id }: RolloutKey): string => routeKey(rollout_id, attempt_id)
 
 const CREDIT_COLUMNS = 'tenant, group_id, credit_version, method, members, baseline, effective_size, created_at'
 

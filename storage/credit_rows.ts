@@ -7,12 +7,12 @@ import { randomUUID } from 'node:crypto'
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
+import type { AssignedStep } from '../credit/assign.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { passes } from './availability.ts'
 import { SMALL_STATEMENT } from './literals.ts'
-import type { CreditedStep } from './recredit.ts'
-import { openRows, putFloat64, putMap, putNullable, putString, putUInt32, putUInt8, written, type Rows } from './row_binary.ts'
+import { openRows, putArray, putFloat64, putMap, putNullable, putString, putUInt32, putUInt8, written, type Rows } from './row_binary.ts'
 import { withStaging } from './staging.ts'
 
 export interface CreditRows {
@@ -26,6 +26,9 @@ export const openCreditRows = (anew: boolean): CreditRows => ({ rollouts: [], ro
 
 type RevisionKey = Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision'>
 
+/** So many steps of a rollout go into one staged row: each of its transitions is handed the whole row. */
+const STEPS = 32
+
 /**
  * @param advantages of each step @param version null where the rollout has no group, or one that is not credited yet
  * @param assigned the steps where their returns are new, too
@@ -33,41 +36,43 @@ type RevisionKey = Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision'>
 export function putCredit(
   { rollouts, rows, anew }: CreditRows,
   rollout: RevisionKey,
-  steps: readonly Pick<CreditedStep, 'step'>[],
   advantages: readonly (number | null)[],
   version: number | null,
-  assigned?: readonly CreditedStep[],
+  assigned?: readonly AssignedStep[],
 ): void {
-  if (steps.length > 0) rollouts.push(rollout)
+  if (advantages.length > 0) rollouts.push(rollout)
   const { rollout_id, attempt_id, revision } = rollout
-  for (const [i, { step }] of steps.entries()) {
-    putString(rows, `${rollout_id}\0${attempt_id}\0${revision}\0${step}`)
+  for (let first = 0; first < advantages.length; first += STEPS) {
+    putString(rows, `${rollout_id}\0${attempt_id}\0${revision}\0${first / STEPS}`)
     putString(rows, rollout_id)
-    putNullable(rows, advantages[i]!, putFloat64)
+    putArray(rows, advantages.slice(first, first + STEPS), putNumber)
     putNullable(rows, version, putUInt32)
-    if (anew) putReturn(rows, assigned?.[i])
+    if (anew) putAssigned(rows, assigned?.slice(first, first + STEPS))
     rows.count++
   }
 }
 
-function putReturn(rows: Rows, t?: CreditedStep): void {
-  putUInt8(rows, t ? 1 : 0)
-  putNullable(rows, t?.reward_outcome ?? null, putFloat64)
-  putNullable(rows, t?.reward_intermediate ?? null, putFloat64)
-  putMap(rows, t?.reward_parts ?? {}, putFloat64)
-  putNullable(rows, t?.return ?? null, putFloat64)
-  putString(rows, t?.credit_method ?? '')
+function putAssigned(rows: Rows, steps: readonly AssignedStep[] = []): void {
+  putUInt8(rows, steps.length > 0 ? 1 : 0)
+  putArray(rows, steps, (to, t) => putNumber(to, t.reward_outcome))
+  putArray(rows, steps, (to, t) => putNumber(to, t.reward_intermediate))
+  putArray(rows, steps, (to, t) => putMap(to, t.reward_parts, putFloat64))
+  putArray(rows, steps, (to, t) => putNumber(to, t.return))
+  putArray(rows, steps, (to, t) => putString(to, t.credit_method))
 }
 
-const KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(step))"
+const putNumber = (rows: Rows, value: number | null) => putNullable(rows, value, putFloat64)
 
-const COMPARED = { advantage: 'Nullable(Float64)', credit_version: 'Nullable(UInt32)' }
+const KEY = `concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(intDiv(step, ${STEPS})))`
+
+/** By step, but for the version. */
+const COMPARED = { advantage: 'Array(Nullable(Float64))', credit_version: 'Nullable(UInt32)' }
 const ASSIGNED = {
-  reward_outcome: 'Nullable(Float64)',
-  reward_intermediate: 'Nullable(Float64)',
-  reward_parts: 'Map(LowCardinality(String), Float64)',
-  return: 'Nullable(Float64)',
-  credit_method: 'LowCardinality(String)',
+  reward_outcome: 'Array(Nullable(Float64))',
+  reward_intermediate: 'Array(Nullable(Float64))',
+  reward_parts: 'Array(Map(LowCardinality(String), Float64))',
+  return: 'Array(Nullable(Float64))',
+  credit_method: 'Array(LowCardinality(String))',
 }
 
 export interface Writer {
@@ -86,11 +91,14 @@ export async function writeCredit(writer: Writer, { rollouts, rows, anew }: Cred
   const columns = { ...COMPARED, ...(anew ? { assigned: 'Bool', ...ASSIGNED } : {}) }
   const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
   let revisions = new Map<string, number>()
-  await withStaging(commands(writer), `key String, rollout_id String, ${types.join(', ')}`, async (staging) => {
-    await writer.insert(staging, `key, rollout_id, ${Object.keys(columns).join(', ')}`, written(rows), randomUUID())
+  // One tuple, so that each row is looked up once.
+  await withStaging(commands(writer), `key String, rollout_id String, row Tuple(${types.join(', ')})`, async (staging) => {
+    await writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())
     const value = (column: string, key: string) => {
-      const staged = (name: string) => `joinGet(${staging}, '${name}', ${key})`
-      return column in COMPARED ? staged(column) : `if(${staged('assigned')}, ${staged(column)}, ${column})`
+      const staged = (name: string) => `tupleElement(joinGet(${staging}, 'row', ${key}), '${name}')`
+      if (column === 'credit_version') return staged(column)
+      const own = `${staged(column)}[step % ${STEPS} + 1]`
+      return column in COMPARED ? own : `if(${staged('assigned')}, ${own}, ${column})`
     }
     const set = [...Object.keys(COMPARED), ...(anew ? Object.keys(ASSIGNED) : [])]
     if (await writer.canUpdate()) await update(writer, staging, set, value)

@@ -5,6 +5,8 @@ import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
 import type { Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import type { RolloutKey } from './reward_targets.ts'
+import type { RolloutRow } from './rollout_rows.ts'
+import { rolloutsOfGroups } from './stored_rollouts.ts'
 
 export interface Member extends Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision' | 'mode' | 'group_size'> {
   readonly status: Status
@@ -15,66 +17,64 @@ export interface Member extends Pick<Rollout, 'rollout_id' | 'attempt_id' | 'rev
 
 type Deps = Pick<Writer, 'client' | 'run'>
 
-interface MemberRow extends Omit<Member, 'credit' | 'scored' | 'transitions'> {
-  readonly group_id: string
-  readonly credit: string
-  readonly scored: 0 | 1
-  readonly steps: readonly number[]
-  readonly agents: readonly string[]
-  /** NULLs are left out of a groupArray, hence tuples. */
-  readonly returns: readonly (readonly [number | null])[]
+/** Thousands of them were credited in the same way. */
+const specs = new Map<string, CreditSpec>()
+const MAX_SPECS = 1_000
+
+export function specOf(credit: string): CreditSpec {
+  let spec = specs.get(credit)
+  if (spec) return spec
+  if (specs.size === MAX_SPECS) specs.clear()
+  specs.set(credit, (spec = JSON.parse(credit) as CreditSpec))
+  return spec
+}
+
+export function memberOf({
+  rollout_id,
+  attempt_id,
+  revision,
+  mode,
+  group_size,
+  status,
+  credit,
+  outcome,
+  agents,
+  returns,
+}: RolloutRow): Member {
+  const transitions = returns.map((value, step) => ({ step, agent: agents[step]!, return: value }))
+  return { rollout_id, attempt_id, revision, mode, group_size, status, credit: specOf(credit), scored: outcome !== null, transitions }
 }
 
 /** Attempts by group, in the order in which they began. */
 export async function membersOf(deps: Deps, groups: readonly string[]): Promise<Map<string, Member[]>> {
-  const found = new Map<string, Member[]>()
-  if (groups.length === 0) return found
-  const list = textList(groups)
-  // The first of the two snapshots is that of `rollouts`: what a revision names there was written before.
-  const rows = await select<MemberRow>(
-    deps,
-    `SELECT group_id, group_size, rollout_id, attempt_id, revision, mode, status, credit, outcome IS NOT NULL AS scored, steps, agents, returns
-     FROM (
-       SELECT * EXCEPT outline FROM rollouts FINAL
-       WHERE tenant = '' AND rollout_id IN (SELECT rollout_id FROM rollouts WHERE group_id IN ${list}) AND group_id IN ${list} AND credit != ''
-     ) AS r
-     LEFT JOIN (
-       SELECT rollout_id, attempt_id, revision, groupArray(step) AS steps, groupArray(agent) AS agents, groupArray(tuple(return)) AS returns
-       FROM (SELECT * FROM transition_rows WHERE group_id IN ${list} ORDER BY step)
-       GROUP BY rollout_id, attempt_id, revision
-     ) AS t USING (rollout_id, attempt_id, revision)
-     ORDER BY started_at, attempt_id`,
-  )
-  // Thousands of them were credited in the same way.
-  const specs = new Map<string, CreditSpec>()
-  for (const { group_id, credit: text, steps, agents, returns, scored, ...row } of rows) {
-    const credit = specs.get(text) ?? (JSON.parse(text) as CreditSpec)
-    specs.set(text, credit)
-    const transitions = steps.map((step, i) => ({ step, agent: agents[i]!, return: returns[i]![0] }))
-    const member = { ...row, credit, scored: Boolean(scored), transitions }
-    const group = found.get(group_id)
-    if (group) group.push(member)
-    else found.set(group_id, [member])
+  return groups.length === 0 ? new Map() : inGroups(await rolloutsOfGroups(deps, groups), new Set(groups), memberOf)
+}
+
+/** What becomes of those rows that are in one of the groups, group by group. */
+export function inGroups<M>(rows: readonly RolloutRow[], groups: ReadonlySet<string>, become: (row: RolloutRow) => M): Map<string, M[]> {
+  const found = new Map<string, M[]>()
+  for (const row of rows) {
+    if (!groups.has(row.group_id)) continue
+    const group = found.get(row.group_id)
+    if (group) group.push(become(row))
+    else found.set(row.group_id, [become(row)])
   }
   return found
 }
 
-/** Groups of these rollouts. */
-export async function groupsOf(deps: Deps, rollouts: readonly RolloutKey[]): Promise<string[]> {
-  const rows = await select<{ group_id: string }>(
-    deps,
-    `SELECT DISTINCT group_id FROM rollouts
-     WHERE tenant = '' AND rollout_id IN ${textList(rollouts.map(({ rollout_id }) => rollout_id))} AND group_id != ''`,
-  )
-  return rows.map(({ group_id }) => group_id)
+/** Last credit of each group that ever had one. */
+export const lastVersions = (deps: Deps, groups: readonly string[]): Promise<Map<string, number>> => versionsOf(deps, textList(groups))
+
+/** The same of the groups of these rollouts. */
+export function lastVersionsAround(deps: Deps, rollouts: readonly RolloutKey[]): Promise<Map<string, number>> {
+  const ids = textList(new Set(rollouts.map(({ rollout_id }) => rollout_id)))
+  return versionsOf(deps, `(SELECT group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${ids} AND group_id != '')`)
 }
 
-/** Last credit of each group that ever had one. */
-export async function lastVersions(deps: Deps, groups: readonly string[]): Promise<Map<string, number>> {
-  if (groups.length === 0) return new Map()
+async function versionsOf(deps: Deps, groups: string): Promise<Map<string, number>> {
   const rows = await select<{ group_id: string; version: number }>(
     deps,
-    `SELECT group_id, max(credit_version) AS version FROM credits WHERE tenant = '' AND group_id IN ${textList(groups)} GROUP BY group_id`,
+    `SELECT group_id, max(credit_version) AS version FROM credits WHERE tenant = '' AND group_id IN ${groups} GROUP BY group_id`,
   )
   return new Map(rows.map(({ group_id, version }) => [group_id, version]))
 }

@@ -10,7 +10,7 @@ import { versionOf } from './bookkeeping.ts'
 import type { CreditJob } from './credit_job.ts'
 import type { Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
-import { outlinedReward, type Outline, type OutlinedReward } from './outline.ts'
+import { outlinedReward, type Outline, type OutlinedReward, type OutlinedRewards } from './outline.ts'
 import { creditAgain, type Credited } from './recredit.ts'
 import { openRows, written } from './row_binary.ts'
 import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS, type RolloutRow } from './rollout_rows.ts'
@@ -39,14 +39,15 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
   const inPlace = (row: RolloutRow): Credited | null => {
     const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
     const outline = JSON.parse(row.outline) as Outline
-    const rewards = own.flatMap((one) => one.rewards)
-    const added = placedIn(outline, rewards, responses, force)
+    const rewards = JSON.parse(row.rewards) as OutlinedRewards
+    const late = own.flatMap((one) => one.rewards)
+    const added = placedIn(outline, rewards, late, responses, force)
     if (!added) return null
     placed.push(...own)
     const seen = own.reduce((sum, { items }) => sum + items, 0)
     const covered_until = Math.max(row.covered_until, ...own.map(({ received_at }) => received_at))
     const covering = { ...row, spans: row.spans + (added.length > 0 ? seen : 0), covered_until }
-    return creditAgain(covering, { ...outline, rewards: [...outline.rewards, ...added] })
+    return creditAgain(covering, outline, { ...rewards, given: [...rewards.given, ...added] })
   }
   const after = record(deps, late)
   await Promise.all([after, deps.again(late, inPlace, { after })])
@@ -56,13 +57,14 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
 
 /** Those of the rewards that the outline lacks; null where it does not know what one of them is about. */
 function placedIn(
-  outline: Outline,
+  { calls }: Outline,
+  { given }: OutlinedRewards,
   rewards: readonly Reward[],
   responses: ReadonlyMap<string, string>,
   force: boolean,
 ): OutlinedReward[] | null {
-  const known = new Set(outline.rewards.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
-  const nodeOf = new Map(outline.calls.map(({ span_id, node }) => [span_id, node]))
+  const known = new Set(given.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
+  const nodeOf = new Map(calls.map(({ span_id, node }) => [span_id, node]))
   const placed: OutlinedReward[] = []
   for (const reward of rewards) {
     const { response_id, span_id } = reward.target ?? {}

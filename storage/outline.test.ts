@@ -33,11 +33,11 @@ test('only what leads to calls, tools and rewards is kept, in its order', () => 
     air_class: 'ok' as const,
     verdict: { status: 'ok' as const, evidence: 'result' },
   }
-  const kept = outline({ ...one, tree, calls: [call], tools: [tool], transitions: [{ ...transition!, span_id: 'call' }] })
+  const { outline: kept } = outline({ ...one, tree, calls: [call], tools: [tool], transitions: [{ ...transition!, span_id: 'call' }] })
   expect(kept.nodes).toEqual({ parent: [-1, 0, 1, 1], start: [0, 5, 10, 30], end: [100, 90, 20, 40] })
-  expect(kept.calls).toEqual([{ node: 2, span_id: 'call', agent: 'solver', judged: false, step: 0, taken: true }])
+  expect(kept.calls).toEqual([{ node: 2, span_id: 'call', agent: 'solver', step: 0 }])
   expect(kept.tools).toEqual([
-    { node: 3, name: 'search', key: 'search({"a":2,"b":1})', inferred: false, requested_by: 'call', air_class: 'ok', judged: false },
+    { node: 3, name: 'search', key: 'search({"a":2,"b":1})', inferred: false, requested_by: 'call', air_class: 'ok' },
   ])
 })
 
@@ -49,7 +49,7 @@ test('a span without duration lasts as long as what was below it, also when that
     { ...one.transitions[0]!.call, span_id: 'agent', node: 1 },
     { ...one.transitions[1]!.call, span_id: 'call', node: 3 },
   ]
-  const { nodes } = outline({ ...one, tree, calls, tools: [], rewards: [] })
+  const { nodes } = outline({ ...one, tree, calls, tools: [], rewards: [] }).outline
   expect(nodes).toEqual({ parent: [-1, 0, 0], start: [0, 5, 70], end: [80, 60, 80] })
   expect(causalityOf(tree).precedes(1, 3)).toBe(true)
 })

@@ -1,9 +1,12 @@
-// A rollout's outline: where its calls, tools and rewards stand in the span tree and what they were,
-// enough to credit it again when a score comes after its spans have expired.
+// A rollout's outline: where its calls and tools stand in the span tree and what they were, enough to credit it again when a score
+// comes after its spans have expired. It never changes; the rewards beside it do. What is usual is left out of both.
+
+import { createHash } from 'node:crypto'
 
 import { toolKey } from '../credit/air.ts'
-import { AS_GIVEN, type RewardOptions } from '../data/rewards.ts'
-import type { Call, Reward, Rollout, Tool } from '../data/rollout.ts'
+import type { AssignedStep, EarningTool } from '../credit/assign.ts'
+import { AS_GIVEN, type GivenReward, type RewardOptions } from '../data/rewards.ts'
+import type { Moment, Reward, Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
 
 export interface Outline {
@@ -11,35 +14,42 @@ export interface Outline {
   readonly origin: string
   /** Spans that lead from a root to a call, a tool or a reward. `parent` is an index here, -1 for a root. */
   readonly nodes: { readonly parent: readonly number[]; readonly start: readonly number[]; readonly end: readonly number[] }
-  readonly calls: readonly {
-    node: number
-    span_id: string
-    agent: string
-    judged: boolean
-    step: number | null
-    /** A policy answered it, trained or not. */
-    taken: boolean
-    times?: Times
-  }[]
-  readonly tools: readonly {
-    node: number
-    name: string
-    /** What makes two tool calls the same one. */
-    key: string
-    inferred: boolean
-    requested_by: string
-    air_class: Tool['air_class'] | null
-    air_rule?: string | undefined
-    judged: boolean
-    times?: Times
-  }[]
+  readonly calls: readonly OutlinedCall[]
+  readonly tools: readonly OutlinedTool[]
   /** Most that AIR gives, as a share of the reward range. */
-  readonly air_weight: number
-  readonly rewards: readonly OutlinedReward[]
-  readonly reward_options: RewardOptions
+  readonly air_weight?: number
+}
+
+interface OutlinedCall {
+  readonly node: number
+  readonly span_id: string
+  readonly agent?: string
+  readonly judged?: true
+  /** Of its transition. */
+  readonly step?: number
+  /** A policy answered it, and it is not trained. */
+  readonly untrained?: true
+  readonly times?: Times
+}
+
+interface OutlinedTool extends Pick<Tool, 'air_class' | 'air_rule'> {
+  readonly node: number
+  readonly name: string
+  /** What makes two tool calls the same one: name and arguments, or a digest of them. */
+  readonly key: string
+  readonly inferred: boolean
+  readonly requested_by?: string
+  readonly judged?: true
+  readonly times?: Times
+}
+
+export interface OutlinedRewards {
+  readonly given: readonly OutlinedReward[]
+  readonly options?: RewardOptions
 }
 
 export interface OutlinedReward extends Pick<Reward, 'reward_id' | 'id' | 'source' | 'primary' | 'override' | 'sequence_id'> {
+  /** -1 where it has no span in the outline. */
   readonly node: number
   /** -1 for the whole rollout, null where it names nothing. */
   readonly target: number | null
@@ -50,7 +60,7 @@ export interface OutlinedReward extends Pick<Reward, 'reward_id' | 'id' | 'sourc
 /** Nanoseconds since the epoch, in digits: beginning and end of what has no span of its own. */
 type Times = readonly [start: string, end: string]
 
-export function outline(rollout: Rollout): Outline {
+export function outline(rollout: Rollout): { outline: Outline; rewards: OutlinedRewards } {
   const { tree, calls, tools, rewards, transitions, rejects, air_weight = 0, reward_options = AS_GIVEN } = rollout
   const places = [...calls, ...tools, ...rewards].map(({ node }) => node).concat(rewards.map(({ target_node = -1 }) => target_node))
   const kept = withAncestors(tree, places)
@@ -59,38 +69,42 @@ export function outline(rollout: Rollout): Outline {
   const end = lastingEnds(tree)
   const steps = new Map(transitions.map(({ span_id, step }) => [span_id, step]))
   const untrained = new Set(rejects.flatMap(({ span_id, policy }) => (policy === '' ? [] : [span_id])))
+  const given = rewards.filter(isPlaced).map((reward) => outlinedReward(reward, at))
   return {
-    origin: String(tree.origin),
-    nodes: {
-      parent: kept.map((node) => at(tree.parent[node]!)),
-      start: kept.map((node) => tree.start[node]!),
-      end: kept.map((node) => end[node]!),
+    outline: {
+      origin: String(tree.origin),
+      nodes: {
+        parent: kept.map((node) => at(tree.parent[node]!)),
+        start: kept.map((node) => tree.start[node]!),
+        end: kept.map((node) => end[node]!),
+      },
+      calls: calls.map((call) => ({
+        node: at(call.node),
+        span_id: call.span_id,
+        ...(call.agent && { agent: call.agent }),
+        ...(call.judged && { judged: true }),
+        ...(steps.has(call.span_id) ? { step: steps.get(call.span_id)! } : untrained.has(call.span_id) && { untrained: true }),
+        ...(call.node === -1 && { times: timesOf(call) }),
+      })),
+      tools: tools.map((tool) => ({
+        node: at(tool.node),
+        name: tool.name ?? '',
+        key: shortened(toolKey(tool)),
+        inferred: tool.inferred,
+        ...(tool.requested_by && { requested_by: tool.requested_by }),
+        ...(tool.air_class && { air_class: tool.air_class, air_rule: tool.air_rule }),
+        ...(tool.judged && { judged: true }),
+        ...(tool.node === -1 && { times: timesOf(tool) }),
+      })),
+      ...(air_weight !== 0 && { air_weight }),
     },
-    calls: calls.map((call) => ({
-      node: at(call.node),
-      span_id: call.span_id,
-      agent: call.agent ?? '',
-      judged: call.judged,
-      step: steps.get(call.span_id) ?? null,
-      taken: !call.judged && (steps.has(call.span_id) || untrained.has(call.span_id)),
-      ...(call.node === -1 ? { times: timesOf(call) } : {}),
-    })),
-    tools: tools.map((tool) => ({
-      node: at(tool.node),
-      name: tool.name ?? '',
-      key: toolKey(tool),
-      inferred: tool.inferred,
-      requested_by: tool.requested_by,
-      air_class: tool.air_class ?? null,
-      air_rule: tool.air_rule,
-      judged: tool.judged,
-      ...(tool.node === -1 ? { times: timesOf(tool) } : {}),
-    })),
-    air_weight,
-    rewards: rewards.filter(isPlaced).map((reward) => outlinedReward(reward, at)),
-    reward_options,
+    rewards: { given, ...(reward_options !== AS_GIVEN && { options: reward_options }) },
   }
 }
+
+/** A digest is shorter than most arguments. */
+const SHORT = 40
+const shortened = (key: string): string => (key.length <= SHORT ? key : createHash('sha1').update(key).digest('base64').slice(0, 22))
 
 /** What names a span or response that is not there says nothing. */
 const isPlaced = ({ target, target_node }: Reward): boolean => target_node !== undefined || !(target?.span_id || target?.response_id)
@@ -109,18 +123,20 @@ export function outlinedReward(reward: Reward, at: (node: number) => number): Ou
 
 const timesOf = ({ start_time, end_time }: Pick<Reward, 'start_time' | 'end_time'>): Times => [String(start_time), String(end_time)]
 
-/** What a rollout is credited by, as its outline kept it. What credit does not look at is not there. */
+/** What a rollout is credited by, as its outline kept it. */
 export interface Restored {
   readonly tree: SpanTree
-  readonly calls: readonly (Call & { readonly step: number | null; readonly taken: boolean })[]
-  readonly tools: readonly Tool[]
-  readonly rewards: readonly Reward[]
+  /** Those that a policy answered, in their order. */
+  readonly taken: readonly Moment[]
+  /** What credit made of those that are trained before: nothing. By step. */
+  readonly steps: readonly AssignedStep[]
+  readonly tools: readonly EarningTool[]
+  readonly rewards: readonly GivenReward[]
 }
 
-export function restore({ origin, nodes, calls, tools, rewards }: Outline): Restored {
-  const count = nodes.parent.length
+export function restore({ origin, nodes, calls, tools }: Outline, { given }: OutlinedRewards): Restored {
   const tree: SpanTree = {
-    count,
+    count: nodes.parent.length,
     origin: BigInt(origin),
     parent: Int32Array.from(nodes.parent),
     start: Float64Array.from(nodes.start),
@@ -128,79 +144,76 @@ export function restore({ origin, nodes, calls, tools, rewards }: Outline): Rest
     orphans: 0,
     cycles: 0,
   }
-  const absolute = (node: number, times: Float64Array) => (node === -1 ? 0n : tree.origin + BigInt(Math.round(times[node]! * 1_000)))
-  const start = (node: number, times?: Times) => (times ? BigInt(times[0]) : absolute(node, tree.start))
-  const end = (node: number, times?: Times) => (times ? BigInt(times[1]) : absolute(node, tree.end))
+  const start = (node: number, times: Times | undefined) => (node === -1 ? BigInt(times![0]) : IN_TREE)
+  const end = (node: number, times: Times | undefined) => (node === -1 ? BigInt(times![1]) : IN_TREE)
+  const taken: Moment[] = []
+  const steps: AssignedStep[] = []
   // Field by field: spreading objects into one is several times slower, and ten thousand outlines may be restored at once.
-  return {
-    tree,
-    calls: calls.map(({ node, times, span_id, agent, judged, step, taken }) => ({
+  for (const { node, span_id, agent = '', judged, step, untrained, times } of calls) {
+    if (judged || (step === undefined && !untrained)) continue
+    const call: Moment = {
       span_id,
-      parent_span_id: '',
-      trace_id: '',
+      node,
       start_time: start(node, times),
       end_time: end(node, times),
-      dialect: '',
-      scope: '',
-      node,
-      judged,
-      operation: '',
-      model: '',
-      prompt: [],
-      flags: [],
-      merged_span_ids: [],
-      agent,
-      step,
-      taken,
-    })),
+      judged: false,
+      sequence_id: undefined,
+    }
+    taken.push(call)
+    if (step !== undefined) {
+      steps.push({
+        step,
+        span_id,
+        agent,
+        call,
+        policy_version: null,
+        reward_outcome: null,
+        reward_intermediate: null,
+        reward_parts: NO_PARTS,
+        return: null,
+        advantage: null,
+        credit_method: '',
+      })
+    }
+  }
+  return {
+    tree,
+    taken,
+    steps: steps.sort((a, b) => a.step - b.step),
     // The key stands for name and arguments, which nobody needs any more.
-    tools: tools.map(({ node, times, key, inferred, requested_by, judged, air_class }): Tool => {
-      const tool: Writable<Tool> = {
-        span_id: '',
-        parent_span_id: '',
-        trace_id: '',
-        start_time: start(node, times),
-        end_time: end(node, times),
-        dialect: '',
-        scope: '',
-        node,
-        judged,
-        name: key,
-        verdict: { status: 'unknown', evidence: 'outline' },
-        inferred,
-        requested_by,
-      }
-      if (air_class) tool.air_class = air_class
-      return tool
-    }),
-    rewards: rewards.map(({ node, target, times, values, reward_id, source, id, primary, override, sequence_id }): Reward => {
-      const reward: Writable<Reward> = {
-        span_id: '',
-        parent_span_id: '',
-        trace_id: '',
-        start_time: start(node, times),
-        end_time: end(node, times),
-        dialect: '',
-        scope: '',
-        node,
-        judged: false,
-        reward_id,
-        source,
-        given_at: Number(BigInt(times[1]) / 1_000_000n),
-        dimensions: Object.keys(values).map((name) => ({ name, value: values[name]! })),
-      }
-      if (id !== undefined) reward.id = id
-      if (primary !== undefined) reward.primary = primary
-      if (override !== undefined) reward.override = override
-      if (sequence_id !== undefined) reward.sequence_id = sequence_id
-      if (target !== null) reward.target = {}
-      if (target !== null && target !== -1) reward.target_node = target
-      return reward
-    }),
+    tools: tools.map(({ node, key, requested_by = '', inferred, air_class, times }) => ({
+      span_id: '',
+      node,
+      start_time: start(node, times),
+      end_time: end(node, times),
+      judged: false,
+      name: key,
+      inferred,
+      requested_by,
+      air_class,
+    })),
+    rewards: given.map(({ node, target, times, values, source, id, primary, override, sequence_id }) => ({
+      span_id: '',
+      node,
+      start_time: start(node, times),
+      end_time: end(node, times),
+      judged: false,
+      sequence_id,
+      source,
+      id,
+      primary,
+      override,
+      dimensions: Object.keys(values).map((name) => ({ name, value: values[name]! })),
+      target: target === null ? undefined : NOTHING_NAMED,
+      target_node: target === null || target === -1 ? undefined : target,
+    })),
   }
 }
 
-type Writable<T> = { -readonly [name in keyof T]: T[name] }
+/** Of what stands in the tree, which has its times. */
+const IN_TREE = 0n
+const NO_PARTS = {}
+const NOTHING_NAMED = {}
 
 function withAncestors({ parent }: SpanTree, places: readonly number[]): number[] {
   const kept = new Set<number>()

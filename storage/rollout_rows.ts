@@ -3,10 +3,10 @@
 import type { Reward, Rollout } from '../data/rollout.ts'
 import { groupId } from './groups.ts'
 import { outline } from './outline.ts'
-import { putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
+import { putArray, putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
 
 export const ROLLOUT_COLUMNS = `tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision,
-  started_at, ended_at, spans, covered_until, calls, transitions, outcome, air_mode, credit, outline, committed_at`
+  started_at, ended_at, spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, rewards, outline, committed_at`
 
 /** A row as it is stored. Times as in Rollout. */
 export interface RolloutRow extends Pick<
@@ -25,23 +25,24 @@ export interface RolloutRow extends Pick<
   | 'spans'
   | 'covered_until'
   | 'outcome'
+  | 'started_at'
+  | 'ended_at'
   | 'air_mode'
 > {
-  readonly started_at: bigint | string
-  readonly ended_at: bigint | string
   readonly calls: number
   readonly transitions: number
   /** JSON. */
   readonly credit: string
+  /** Of each transition. */
+  readonly agents: readonly string[]
+  readonly returns: readonly (number | null)[]
+  /** JSON of OutlinedRewards and of Outline. */
+  readonly rewards: string
   readonly outline: string
 }
 
-/** Reads it back, in a format that does not quote numbers. */
-export const STORED_ROLLOUT = `tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision,
-  toString(toUnixTimestamp64Nano(started_at)) AS started_at, toString(toUnixTimestamp64Nano(ended_at)) AS ended_at, spans,
-  toUnixTimestamp64Milli(covered_until) AS covered_until, calls, transitions, outcome, air_mode, credit, outline`
-
 export function putRollout(rows: Rows, rollout: Rollout, committedAt: number): void {
+  const kept = outline(rollout)
   putRolloutRow(
     rows,
     {
@@ -50,7 +51,10 @@ export function putRollout(rows: Rows, rollout: Rollout, committedAt: number): v
       calls: rollout.calls.length,
       transitions: rollout.transitions.length,
       credit: rollout.credit ? JSON.stringify(rollout.credit) : '',
-      outline: JSON.stringify(outline(rollout)),
+      agents: rollout.transitions.map(({ agent }) => agent),
+      returns: rollout.transitions.map((t) => t.return),
+      rewards: JSON.stringify(kept.rewards),
+      outline: JSON.stringify(kept.outline),
     },
     committedAt,
   )
@@ -62,17 +66,24 @@ export function putRolloutRow(rows: Rows, row: RolloutRow, committedAt: number):
   for (const text of [row.mode, row.status, row.closed_by]) putString(rows, text)
   putUInt8(rows, row.complete ? 1 : 0)
   putUInt32(rows, row.revision)
-  putUInt64(rows, BigInt(row.started_at))
-  putUInt64(rows, BigInt(row.ended_at))
+  putUInt64(rows, row.started_at)
+  putUInt64(rows, row.ended_at)
   putUInt64(rows, row.spans)
   putUInt64(rows, row.covered_until)
   putUInt32(rows, row.calls)
   putUInt32(rows, row.transitions)
   putNullable(rows, row.outcome, putFloat64)
-  for (const text of [row.air_mode, row.credit, row.outline]) putString(rows, text)
+  putString(rows, row.air_mode)
+  putString(rows, row.credit)
+  putArray(rows, row.agents, putString)
+  putArray(rows, row.returns, putNumber)
+  putString(rows, row.rewards)
+  putString(rows, row.outline)
   putUInt64(rows, committedAt)
   rows.count++
 }
+
+const putNumber = (rows: Rows, value: number | null) => putNullable(rows, value, putFloat64)
 
 export const MEMBER_COLUMNS = 'tenant, trace_id, rollout_id, attempt_id, joined_at'
 

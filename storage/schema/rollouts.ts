@@ -25,8 +25,11 @@ CREATE TABLE IF NOT EXISTS rollouts (
   transitions UInt32 DEFAULT 0,
   outcome Nullable(Float64) DEFAULT NULL,
   air_mode LowCardinality(String) DEFAULT '',
-  credit String DEFAULT '' COMMENT 'how group advantages are to be made, JSON',
-  outline String DEFAULT '' COMMENT 'calls, tools and rewards by their place in the span tree, JSON' CODEC(ZSTD(1)),
+  credit LowCardinality(String) DEFAULT '' COMMENT 'how it was credited, and how its group is to be, JSON',
+  agents Array(LowCardinality(String)) DEFAULT [] COMMENT 'of each transition',
+  returns Array(Nullable(Float64)) DEFAULT [] COMMENT 'of each transition; what its group is compared by',
+  rewards String DEFAULT '' COMMENT 'by their place in the outline, JSON' CODEC(ZSTD(1)),
+  outline String DEFAULT '' COMMENT 'calls and tools by their place in the span tree, JSON' CODEC(ZSTD(1)),
   committed_at DateTime64(3, 'UTC') DEFAULT 0,
   INDEX group_ids group_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(revision)
