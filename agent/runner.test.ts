@@ -8,8 +8,10 @@ const OPTIONS: RunnerOptions = {
   ...{ tasks_per_step: 2, ahead: 0, steps: 3, eval_every: 10, max_attempts: 1, trainer_grace: 0, endpoint: 'http://localhost' },
 }
 
+type Trainer = 'not seen' | 'at work' | 'ended'
+
 /** Workers that succeed at once, and a store that has what it was told of `late` questions later. */
-function world({ training = () => true, spends = true, late = 0 }: { training?: () => boolean; spends?: boolean; late?: number } = {}) {
+function world({ trainer = () => 'at work', spends = true, late = 0 }: { trainer?: () => Trainer; spends?: boolean; late?: number } = {}) {
   const orders: Order[] = []
   const told: string[] = []
   let questions = 0
@@ -25,7 +27,7 @@ function world({ training = () => true, spends = true, late = 0 }: { training?: 
       ended: async () => new Set(questions++ > late ? told : []),
       spent: async (groups) => new Set(spends ? groups : []),
       live: async () => 0,
-      training: async () => training(),
+      trainer: async () => trainer(),
     },
     deliver: async (order) => void told.push(order.rollout_id),
     report() {},
@@ -43,13 +45,19 @@ test('a run ends when all that was told of its rollouts is stored', async () => 
 
 test('a run that waits for an update ends when the trainer that was at work has ended', async () => {
   let looks = 0
-  const { parts, orders } = world({ spends: false, training: () => looks++ < 2 })
+  const { parts, orders } = world({ spends: false, trainer: () => (looks++ < 2 ? 'at work' : 'ended') })
+  expect(await runRollouts(OPTIONS, parts)).toBe('trainer ended')
+  expect(orders).toHaveLength(4)
+})
+
+test('a trainer that had ended before anybody looked is not waited for', async () => {
+  const { parts, orders } = world({ spends: false, trainer: () => 'ended' })
   expect(await runRollouts(OPTIONS, parts)).toBe('trainer ended')
   expect(orders).toHaveLength(4)
 })
 
 test('a trainer that has not begun yet is waited for', async () => {
-  const { parts, orders } = world({ spends: false, training: () => false })
+  const { parts, orders } = world({ spends: false, trainer: () => 'not seen' })
   const stop = new AbortController()
   const running = runRollouts(OPTIONS, { ...parts, stop: stop.signal })
   await new Promise((resolve) => setTimeout(resolve, 700))

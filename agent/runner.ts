@@ -38,8 +38,8 @@ export interface RunnerParts {
     spent(groups: readonly string[]): Promise<ReadonlySet<string>>
     /** The live version of the policy; null before there is one. */
     live(): Promise<number | null>
-    /** Whether a trainer of the policy is at work: it has begun a step, and has not ended. */
-    training(): Promise<boolean>
+    /** The trainer of the policy: ended where it was at work when the run had begun, and no more. */
+    trainer(): Promise<'not seen' | 'at work' | 'ended'>
   }
   deliver(order: Order, outcome: Outcome): Promise<void>
   report(progress: Progress): void
@@ -95,8 +95,8 @@ export async function runRollouts(
   let failure: Error | undefined
   /** Rollouts whose end was told. */
   const told = new Set<string>()
-  let trainer = 'not seen' as 'not seen' | 'at work' | 'ended'
-  let lastAtWork = 0
+  let trainerEnded = false
+  let lastAtWork = performance.now()
 
   const visits = trainingVisits(options, options.tasks)
   for (let step = 0; step < options.steps && going(); step++) {
@@ -113,10 +113,10 @@ export async function runRollouts(
   await Promise.all(groups)
   if (failure) throw failure
   await stored()
-  return trainer === 'ended' ? 'trainer ended' : 'done'
+  return trainerEnded ? 'trainer ended' : 'done'
 
   function going(): boolean {
-    return !stop.aborted && failure === undefined && trainer !== 'ended'
+    return !stop.aborted && failure === undefined && !trainerEnded
   }
 
   async function evaluate(step: number): Promise<void> {
@@ -152,8 +152,9 @@ export async function runRollouts(
   /** One that did all of its steps will use no group any more. */
   async function lookForTrainer(): Promise<void> {
     const now = performance.now()
-    if (await store.training()) [trainer, lastAtWork] = ['at work', now]
-    else if (trainer === 'at work' && now - lastAtWork > options.trainer_grace) trainer = 'ended'
+    const trainer = await store.trainer()
+    if (trainer === 'at work') lastAtWork = now
+    else if (trainer === 'ended' && now - lastAtWork > options.trainer_grace) trainerEnded = true
   }
 
   /** Whoever reads what came of the run, when it has ended, finds all of it. */

@@ -7,8 +7,10 @@ import { fileURLToPath } from 'node:url'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { policiesOf } from '../storage/policies.ts'
+import { trainerLease } from '../storage/lease.ts'
 import { openStorage } from '../storage/open.ts'
+import { policiesOf } from '../storage/policies.ts'
+import { rolloutRun } from '../storage/rollout_run.ts'
 import { runCommand } from '../test/command.ts'
 import { startLeyden, type Leyden } from '../test/leyden.ts'
 import type { Order } from '../agent/order.ts'
@@ -186,6 +188,25 @@ test('with --ahead 0 the next groups wait for an update that uses the last ones,
   for (const step of [2, 3, 4]) await insert('training_steps', { policy: name, step, finished_at: now() })
   await begun(3)
   expect((await running).code).toBe(0)
+  await storage.close()
+})
+
+test('the trainer that a run waits for has ended where it was at work since the run began', async () => {
+  const { run, name } = setUp([{ reward: 1 }])
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  const { trainer } = rolloutRun(storage.client, { name, policy: name, patience: 1 })
+  const held = (until: string, renewed_at: string) =>
+    storage.client.command({
+      query: `INSERT INTO leases (name, holder, until, renewed_at) SELECT '${trainerLease(name)}', 'x', ${until}, ${renewed_at}`,
+    })
+  await held('now64(3) - 60', 'now64(3) - 90')
+  expect(await trainer()).toBe('not seen')
+  await run(['--policy', name, '--steps', '1', '--group-size', '1', '--tasks-per-step', '1', '--workers', '1'])
+  expect(await trainer()).toBe('not seen')
+  await held('now64(3) + 30', 'now64(3)')
+  expect(await trainer()).toBe('at work')
+  await held('now64(3)', 'now64(3) + 0.001')
+  expect(await trainer()).toBe('ended')
   await storage.close()
 })
 

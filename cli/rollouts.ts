@@ -157,8 +157,8 @@ function patient(store: RolloutRun): RolloutRun {
       }
     }
   }
-  const { ended, live, training, spent } = store
-  return { ended: () => ask(ended), live: () => ask(live), training: () => ask(training), spent: (groups) => ask(() => spent(groups)) }
+  const { ended, live, trainer, spent } = store
+  return { ended: () => ask(ended), live: () => ask(live), trainer: () => ask(trainer), spent: (groups) => ask(() => spent(groups)) }
 }
 
 async function tasksIn(file: string, io: Io): Promise<Task[]> {

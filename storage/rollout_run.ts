@@ -6,11 +6,14 @@ import { trainerLease } from './lease.ts'
 import { SMALL_STATEMENT } from './literals.ts'
 import { policiesOf } from './policies.ts'
 
+type Trainer = 'not seen' | 'at work' | 'ended'
+
 export interface RolloutRun {
   ended(): Promise<ReadonlySet<string>>
   spent(groups: readonly string[]): Promise<ReadonlySet<string>>
   live(): Promise<number | null>
-  training(): Promise<boolean>
+  /** Ended: one was at work after a rollout of this run was stored, so that it may have used it, and is no more. */
+  trainer(): Promise<Trainer>
 }
 
 /** @param patience a group that so many updates, and one more, did not use is not waited for */
@@ -32,18 +35,24 @@ export function rolloutRun(
     return (await policies.live(policy))?.version ?? null
   }
 
-  const training = async () => (await column(HELD, { name: trainerLease(policy) })).size > 0
+  async function trainer(): Promise<Trainer> {
+    const [state] = await column(TRAINER, { name: trainerLease(policy), prefix: `${name}/` })
+    return state as Trainer
+  }
 
   async function column(query: string, query_params: Record<string, unknown>): Promise<Set<string>> {
     const answer = await client.query({ query, query_params, format: 'JSONEachRow', clickhouse_settings: SMALL_STATEMENT })
     return new Set((await answer.json<{ id: string }>()).map(({ id }) => id))
   }
 
-  return { ended, spent, live, training }
+  return { ended, spent, live, trainer }
 }
 
-const HELD = `
-SELECT holder AS id FROM leases WHERE name = {name:String} GROUP BY holder HAVING argMax(until, renewed_at) > now64(3)`
+// A run without rollouts has no first one: then nothing is later than that.
+const TRAINER = `
+WITH (SELECT minOrNull(committed_at) FROM rollouts WHERE startsWith(group_id, {prefix:String})) AS first
+SELECT multiIf(max(ends) > now64(3), 'at work', max(renewed) > first, 'ended', 'not seen') AS id
+FROM (SELECT argMax(until, renewed_at) AS ends, max(renewed_at) AS renewed FROM leases WHERE name = {name:String} GROUP BY holder)`
 
 // Used by an update that is recorded; or credited, and every advantage 0 or none; or older than the last so many updates.
 const SPENT = `
