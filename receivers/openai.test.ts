@@ -207,26 +207,9 @@ test('a stopping endpoint finishes what it has begun, is not ready for more, and
   expect(await late.spans(1)).toMatchObject([{ status: 2, attributes: { 'error.type': 'stopping' } }])
 })
 
+// That they are stored when they can be again: test/clickhouse_trouble.test.ts.
 describe('while its spans cannot be stored', () => {
   const ask = { model: 'demo', messages: question }
-
-  test('it goes on, and keeps them until they can', async () => {
-    let away = true
-    const stored: number[] = []
-    const { post, context } = await startEndpoint(scripted([{ text: 'yes' }]), {
-      async take([batch]) {
-        if (away) throw new Refused('ClickHouse is away')
-        stored.push(batch!.count)
-      },
-    })
-    for (let i = 0; i < 3; i++) expect((await post(chat, ask)).status).toBe(200)
-    await sleep(20)
-    expect(context.gauges.leyden_endpoint_queued_bytes!()).toBeGreaterThan(1_000)
-    away = false
-    while (context.gauges.leyden_endpoint_queued_bytes!() > 0) await sleep(20)
-    expect(stored.reduce((sum, count) => sum + count, 0)).toBe(3)
-    expect(context.counts).toMatchObject({ receiver_accepted_spans: 3 })
-  })
 
   test('it goes on, and counts those that there is no room for', async () => {
     const { post, context, stop } = await startEndpoint(

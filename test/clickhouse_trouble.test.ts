@@ -9,11 +9,14 @@ import { traces } from './spans.ts'
 let leyden: Leyden
 let storage: OpenStorage
 let health: number
+let openai: number
 beforeAll(async () => {
   health = await freePort()
+  openai = await freePort()
   leyden = await startLeyden(`
+receivers: {openai: {endpoint: "127.0.0.1:${openai}", models: {demo: {engine: scripted, answers: [{text: "Hello."}]}}}}
 extensions: {health_check: {endpoint: "127.0.0.1:${health}"}}
-service: {extensions: [clickhouse_storage, health_check]}
+service: {extensions: [clickhouse_storage, health_check], pipelines: {traces: {receivers: [otlp, openai]}}}
 `)
   storage = await openStorage({ url: `embedded:${leyden.folder}` })
 })
@@ -44,6 +47,20 @@ test('its disk is full: clients are told to come again, health says so, and all 
   expect((await post('meanwhile')).status).toBe(200)
   expect(await stored()).toBe(2)
   expect(await isHealthy()).toBe(true)
+}, 20_000)
+
+test('an endpoint goes on answering, and its calls are stored when they can be', async () => {
+  const before = await stored()
+  await alter('MODIFY SETTING min_free_disk_bytes_to_perform_insert = 1000000000000000')
+  const body = JSON.stringify({ model: 'demo', messages: [{ role: 'user', content: 'hi' }] })
+  const ask = () => fetch(`http://127.0.0.1:${openai}/v1/chat/completions`, { method: 'POST', body })
+  for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(200)
+  await expect.poll(isHealthy, { timeout: 10_000 }).toBe(false)
+  expect((await ask()).status).toBe(200)
+  expect(await stored()).toBe(before)
+
+  await alter('RESET SETTING min_free_disk_bytes_to_perform_insert')
+  await expect.poll(stored, { timeout: 10_000 }).toBe(before + 4)
 }, 20_000)
 
 test('it is slow: requests wait, and each that is acknowledged is stored', async () => {
