@@ -9,6 +9,7 @@ const point = (version: number, reward: number) => ({ version, reward, rollouts:
 const result = (seed: number, trained: number): Result => ({
   seed,
   train: [point(0, 0.2), point(1, trained)],
+  steps: [],
   evaluations: [point(0, 0.13), point(1, trained)],
   tokens: 500_000,
   endings: { succeeded: 900, limit: 50, unscored: 10 },
@@ -17,6 +18,7 @@ const result = (seed: number, trained: number): Result => ({
 const failed: Result = {
   seed: 3,
   train: [],
+  steps: [],
   evaluations: [],
   tokens: 0,
   endings: {},
@@ -35,9 +37,9 @@ test('a seed that did not come to its end counts as the worst', () => {
   expect(median([NaN, NaN, 0.9])).toBe(-Infinity)
 })
 
-test('a rise is told from every rollout once, however few a version drew', () => {
-  const train = [point(0, 0.2), { ...point(1, 0.8), rollouts: 300 }, { ...point(2, 1), rollouts: 300 }, point(3, 0.6)]
-  const [before, after] = halves(train)
+test('a rise is told from every rollout once, however few a step had', () => {
+  const step = (reward: number, rollouts: number) => ({ reward, rollouts })
+  const [before, after] = halves([step(0.2, 100), step(0.8, 300), step(1, 300), step(0.6, 100)])
   expect(before).toBeCloseTo(0.65, 12)
   expect(after).toBeCloseTo(0.9, 12)
 })

@@ -1,7 +1,7 @@
 // What came out, as a table and as a picture: every seed, and their median. No seed is left out.
 
 import type { Experiment } from './experiments.ts'
-import type { Point, Result } from './seed.ts'
+import type { Mean, Point, Result } from './seed.ts'
 
 export interface Series {
   /** What was changed; '' for the experiment as it is. */
@@ -60,14 +60,14 @@ export function median(values: readonly number[]): number {
 
 export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** Mean reward of what the first half of the versions drew, and of what the second did: each rollout counts once. */
-export function halves(train: readonly Point[]): [number, number] {
-  const half = Math.floor(train.length / 2)
-  const average = (points: readonly Point[]) => {
-    const rollouts = points.reduce((sum, point) => sum + point.rollouts, 0)
-    return points.reduce((sum, point) => sum + point.reward * point.rollouts, 0) / rollouts
+/** Mean reward of the first half of the steps, and of the second: each rollout counts once. */
+export function halves(steps: readonly Mean[]): [number, number] {
+  const half = Math.floor(steps.length / 2)
+  const average = (some: readonly Mean[]) => {
+    const rollouts = some.reduce((sum, step) => sum + step.rollouts, 0)
+    return some.reduce((sum, step) => sum + step.reward * step.rollouts, 0) / rollouts
   }
-  return [average(train.slice(0, half)), average(train.slice(half))]
+  return [average(steps.slice(0, half)), average(steps.slice(half))]
 }
 
 const shown = (value: number): string => (Number.isFinite(value) ? value.toFixed(2) : '–')

@@ -5,9 +5,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
-import { ablations, experiments, TASKS_PER_STEP, type Experiment } from './experiments.ts'
+import { ablations, experiments, TASKS_PER_STEP, TRAIN_TASKS, type Experiment } from './experiments.ts'
 import { baseOf, halves, last, markdown, median, picture, type Series } from './report.ts'
-import { runTrial, type Point, type Result, type Trial } from './seed.ts'
+import { runTrial, shortForm, type Point, type Result, type Trial } from './seed.ts'
 
 const HELP = `Trains the agents of the experiments through the whole loop and reports what came out.
 
@@ -53,9 +53,9 @@ process.exitCode = failed ? 1 : 0
 /** @returns whether training reward rose as it should */
 async function short(experiment: Experiment): Promise<boolean> {
   const folder = join(values.results, 'short', experiment.name)
-  const trial = { experiment, steps: experiment.short_steps, tasks_per_step: TASKS_PER_STEP, evaluate: false, seed: 1, changes: [], folder }
-  const { train, seconds } = await tried(trial, progress(`${experiment.name}, short`))
-  const [before, after] = halves(train)
+  const trial = { experiment, ...shortForm(experiment.short_steps, TASKS_PER_STEP), changes: [], folder }
+  const { steps, seconds } = await tried(trial, progress(`${experiment.name}, short`))
+  const [before, after] = halves(steps)
   const rose = after - before >= experiment.short_rise
   const verdict = rose ? 'rose' : `did not rise by ${experiment.short_rise}`
   console.log(`\n${experiment.name}: training reward ${verdict}: ${before.toFixed(2)} to ${after.toFixed(2)}, ${seconds.toFixed(0)} s`)
@@ -73,7 +73,16 @@ async function full(experiment: Experiment): Promise<boolean> {
     const results: Result[] = []
     for (let seed = 1; seed <= Number(values.seeds); seed++) {
       const folder = join(values.results, experiment.name, variant.replace(' ', '_') || 'as_is', `seed_${seed}`)
-      const trial = { experiment, steps: experiment.steps, tasks_per_step: TASKS_PER_STEP, evaluate: true, seed, changes, folder }
+      const trial = {
+        experiment,
+        steps: experiment.steps,
+        tasks_per_step: TASKS_PER_STEP,
+        tasks: TRAIN_TASKS,
+        evaluate: true,
+        seed,
+        changes,
+        folder,
+      }
       results.push(await tried(trial, progress([experiment.name, variant, `seed ${seed}`].filter(Boolean).join(', '))))
     }
     series.push({ variant, results })
@@ -96,7 +105,7 @@ async function tried(trial: Trial, told: Parameters<typeof runTrial>[1]): Promis
   } catch (error) {
     const failure = error instanceof Error ? error.message : String(error)
     console.error(`\n${trial.experiment.name}, seed ${trial.seed} did not come to its end: ${failure}`)
-    return { seed: trial.seed, train: [], evaluations: [], tokens: 0, endings: {}, seconds: 0, failure }
+    return { seed: trial.seed, train: [], steps: [], evaluations: [], tokens: 0, endings: {}, seconds: 0, failure }
   }
 }
 

@@ -8,13 +8,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { removeDatabase, rowsOf } from '../clickhouse.ts'
 import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
-import { EVAL_TASKS, tasksOf, TRAIN_TASKS, type Experiment } from './experiments.ts'
+import { EVAL_TASKS, tasksOf, type Experiment } from './experiments.ts'
 
 export interface Trial {
   readonly experiment: Experiment
   /** Steps of training; 0 evaluations where short. */
   readonly steps: number
   readonly tasks_per_step: number
+  /** Training tasks, each visited once before any comes again. */
+  readonly tasks: number
   readonly evaluate: boolean
   readonly seed: number
   /** `key: value` lines laid over the experiment's pipeline.yaml. */
@@ -23,16 +25,27 @@ export interface Trial {
   readonly folder: string
 }
 
-export interface Point {
-  readonly version: number
+/** Both halves of a short form visit the same tasks, so that their rewards can be compared. */
+export const shortForm = (steps: number, tasks_per_step: number) => ({
+  ...{ steps, tasks_per_step, tasks: (steps / 2) * tasks_per_step },
+  ...{ evaluate: false, seed: 1 },
+})
+
+export interface Mean {
   readonly reward: number
   readonly rollouts: number
+}
+
+export interface Point extends Mean {
+  readonly version: number
 }
 
 export interface Result {
   readonly seed: number
   /** Mean reward of the rollouts that each version drew. */
   readonly train: readonly Point[]
+  /** Mean reward of each step's rollouts, whatever version drew them. */
+  readonly steps: readonly Mean[]
   /** Greedy, on held-out tasks. */
   readonly evaluations: readonly Point[]
   readonly tokens: number
@@ -91,7 +104,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     await reachable(`http://localhost:${health}/`, START_MS)
     start('trainer', ['train', ...config])
     const runner = start('rollouts', [
-      ...['rollouts', 'run', ...config, '--tasks', write('tasks.jsonl', tasksOf(experiment, 'train', TRAIN_TASKS)), ...evaluation],
+      ...['rollouts', 'run', ...config, '--tasks', write('tasks.jsonl', tasksOf(experiment, 'train', trial.tasks)), ...evaluation],
       ...['--policy', experiment.name, '--steps', String(steps), '--seed', String(seed), '--ahead', '1', '--workers', '2'],
       ...['--tasks-per-step', String(trial.tasks_per_step)],
       ...['--concurrency', String(experiment.concurrency), '--endpoint', `http://localhost:${endpoint}`],
@@ -112,6 +125,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     const result: Result = {
       seed,
       train: await points('train'),
+      steps: await rowsOf<Mean>(data, rewardsByStep(trial.tasks_per_step)),
       evaluations: await points('val'),
       tokens: spent?.tokens ?? 0,
       endings: Object.fromEntries(endings.map(({ ending, attempts }) => [ending, attempts])),
@@ -131,7 +145,11 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
 
 const PROGRESS = `SELECT policy_version AS version, average AS reward, rollouts FROM policy_progress
   WHERE policy_version IS NOT NULL AND average IS NOT NULL`
-export const ENDINGS = `SELECT if(status = 'succeeded' AND outcome IS NULL, 'unscored', status) AS ending, count() AS attempts
+/** Groups are numbered in the order in which they were begun. */
+const rewardsByStep = (tasks_per_step: number) => `SELECT avg(outcome) AS reward, count() AS rollouts
+  FROM rollouts FINAL WHERE mode = 'train' AND outcome IS NOT NULL
+  GROUP BY intDiv(toUInt32(splitByChar('/', group_id)[-1]), ${tasks_per_step}) AS step ORDER BY step`
+const ENDINGS = `SELECT if(status = 'succeeded' AND outcome IS NULL, 'unscored', status) AS ending, count() AS attempts
   FROM rollouts FINAL WHERE mode = 'train' GROUP BY ending ORDER BY attempts DESC`
 
 /** Seconds that this run has taken, those of earlier starts included. */

@@ -8,5 +8,5 @@ import type { Question } from './tasks.ts'
 await worker(async ({ input, base_url, model, sampling_parameters }) => {
   const { question, answer: right } = input as Question
   const said = await answer({ base_url, model, ...sampling_parameters }, question)
-  return said === null ? { status: 'limit' } : score(said, right)
+  return said === null ? { status: 'limit', reward: 0 } : score(said, right)
 })
