@@ -67,6 +67,7 @@ export interface Usage {
 export interface Tokens {
   readonly prompt: readonly number[]
   readonly response: readonly number[]
+  /** NaN: the token was forced on the policy, by a form that the answer had to have. */
   readonly logprobs: readonly number[]
   /** engine: drawn by Leyden's own decoder, and logprobs are of the distribution that was drawn from; what others mean by theirs is not known. */
   readonly source: 'engine' | 'attribute' | 'raw_body'

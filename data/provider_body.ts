@@ -45,10 +45,10 @@ export function readRequest(value: Value | undefined): readonly Message[] {
   )
 }
 
-/** `{"content": [{"logprob": -0.1, …}]}`, or the list alone. */
+/** `{"content": [{"logprob": -0.1, …}]}`, or the list alone; in that, null (NaN) is of a token that was forced on the policy. */
 export const readLogprobs = (value: Value | undefined): number[] =>
   listOf(recordOf(value)?.content ?? value)
-    .map((entry) => numberOf(recordOf(entry)?.logprob ?? entry))
+    .map((entry) => (entry === null ? NaN : numberOf(recordOf(entry)?.logprob ?? entry)))
     .filter((n) => n !== undefined)
 
 export function readUsage(usage: ValueRecord | undefined): Usage | undefined {

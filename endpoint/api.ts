@@ -1,6 +1,7 @@
 // What lies between OpenAI's APIs and the engines: a request in one form, whichever of the APIs it came by, and an answer in pieces.
 
 import type { SampledToken } from '../policy/decoding.ts'
+import type { Schema } from '../policy/json_schema.ts'
 import type { Json } from './fields.ts'
 
 /** A message as chat templates take it. */
@@ -24,6 +25,10 @@ export interface ToolCall {
 export interface Tool {
   readonly type: 'function'
   readonly function: { readonly name: string; readonly description?: string; readonly parameters?: Json }
+  /** Where a call is forced: whether its arguments must be held to all that `parameters` says. */
+  readonly strict: boolean
+  /** The member of the request that has it. */
+  readonly at: string
 }
 
 /** `required`: some function; an object: that one. */
@@ -59,8 +64,8 @@ export interface Ask {
   /** How many of the likeliest tokens to tell at each place; null: no logprobs at all. */
   readonly logprobs: number | null
   readonly return_token_ids: boolean
-  /** Whether the answer must be JSON. */
-  readonly format: 'text' | 'json_object' | 'json_schema'
+  /** What the answer must be JSON of; null: any text. `at`: the member of the request that says so. */
+  readonly format: { readonly schema: Schema; readonly at: string } | null
 }
 
 /** What one step adds to an answer. */

@@ -33,7 +33,7 @@ export const chat: Api = {
       prompt: { kind: 'chat', messages, tools, tool_choice, parallel_tool_calls },
       max_tokens: integerIn(body, 'max_completion_tokens', 1) ?? integerIn(body, 'max_tokens', 1),
       logprobs: logprobs ? (top_logprobs ?? 0) : null,
-      format: readFormat(recordIn(body, 'response_format'), 'response_format'),
+      format: readFormat(recordIn(body, 'response_format'), 'response_format', 'json_schema'),
     }
   },
 

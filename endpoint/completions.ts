@@ -23,7 +23,7 @@ export const completions: Api = {
       prompt: readPrompt(body.prompt),
       max_tokens: integerIn(body, 'max_tokens', 1) ?? MAX_TOKENS,
       logprobs: integerIn(body, 'logprobs', 0, MAX_TOP_LOGPROBS) ?? null,
-      format: 'text',
+      format: null,
     }
   },
 

@@ -21,9 +21,9 @@ export function integerIn(body: Json, name: string, min: number, max = Number.MA
   return value as number
 }
 
-export function flagIn(body: Json, name: string): boolean | undefined {
+export function flagIn(body: Json, name: string, at = name): boolean | undefined {
   const value = body[name] ?? undefined
-  if (value !== undefined && typeof value !== 'boolean') throw wrong(name, 'true or false', value)
+  if (value !== undefined && typeof value !== 'boolean') throw wrong(at, 'true or false', value)
   return value
 }
 

@@ -5,6 +5,7 @@ import { flagIn, integerIn, isJson, listIn, numberIn, recordIn, textIn, wrong, t
 import { invalid } from './errors.ts'
 
 const MAX_STOPS = 16
+const NAME = /^[a-zA-Z0-9_-]{1,64}$/
 const MAX_ANSWERS = 128
 export const MAX_TOP_LOGPROBS = 20
 
@@ -52,10 +53,17 @@ function readStop(body: Json): readonly string[] {
   })
 }
 
-/** `response_format` of a chat, or `text.format` of a response. */
-export function readFormat(format: Json | undefined, at: string): Ask['format'] {
+/** `response_format` of a chat, or `text.format` of a response. @param inner where a chat has what a response has beside the type */
+export function readFormat(format: Json | undefined, at: string, inner?: string): Ask['format'] {
   const type = (format && textIn(format, 'type', `${at}.type`)) ?? 'text'
-  if (type === 'text' || type === 'json_object') return type
+  if (type === 'text') return null
+  if (type === 'json_object') return { schema: { type: 'object' }, at: `${at}.type` }
   if (type !== 'json_schema') throw wrong(`${at}.type`, 'one of text, json_object, json_schema', type)
-  return type
+  const [named, place] = inner === undefined ? [format!, at] : [recordIn(format!, inner, `${at}.${inner}`) ?? {}, `${at}.${inner}`]
+  const name = textIn(named, 'name', `${place}.name`)
+  if (name === undefined || !NAME.test(name)) throw wrong(`${place}.name`, 'a name of letters, digits, _ and -', name)
+  flagIn(named, 'strict', `${place}.strict`)
+  const schema = recordIn(named, 'schema', `${place}.schema`)
+  if (!schema) throw wrong(`${place}.schema`, 'a JSON schema', schema)
+  return { schema, at: `${place}.schema` }
 }

@@ -2,7 +2,7 @@
 
 import type { Tool, ToolChoice } from './api.ts'
 import { invalid } from './errors.ts'
-import { isJson, textIn, wrong, type Json } from './fields.ts'
+import { flagIn, isJson, textIn, wrong, type Json } from './fields.ts'
 
 export const MAX_TOOLS = 128
 const NAME = /^[a-zA-Z0-9_.-]{1,64}$/
@@ -16,9 +16,11 @@ export function readTool(fn: unknown, at: string): Tool {
   const description = textIn(fn, 'description', `${at}.description`)
   const parameters = fn.parameters ?? undefined
   if (parameters !== undefined) checkSchema(parameters, `${at}.parameters`, name)
+  const strict = flagIn(fn, 'strict', `${at}.strict`) ?? false
   return {
     type: 'function',
     function: { name, ...(description === undefined ? {} : { description }), ...(isJson(parameters) ? { parameters } : {}) },
+    ...{ strict, at },
   }
 }
 

@@ -2,7 +2,8 @@
 // steps. Several versions may be loaded; an answer stays on the one that it began with. No threads and no clock here: who owns it calls `step`.
 
 import { answerText, type AnswerText } from './answer_text.ts'
-import type { SampledToken, Sampling } from './decoding.ts'
+import { FormFailed, FREE, type SampledToken, type Sampling } from './decoding.ts'
+import { openForms, type Held } from './form.ts'
 import type { Forward, ForwardRow } from './forward.ts'
 import type { KvCache, Sequence } from './kv_cache.ts'
 import { drawToken, uniforms } from './sampling.ts'
@@ -35,7 +36,8 @@ export interface BatchRequest {
 export type BatchEvent =
   | { readonly id: number; readonly kind: 'began'; readonly version: number; readonly cached_tokens: number }
   | { readonly id: number; readonly kind: 'token'; readonly token: SampledToken; readonly finish: 'stop' | 'length' | null }
-  | { readonly id: number; readonly kind: 'failed'; readonly problem: string }
+  /** `form`: it is the form that cannot be held to. */
+  | { readonly id: number; readonly kind: 'failed'; readonly problem: string; readonly form: boolean }
 
 export interface Batch {
   load(version: number, model: LoadedModel): void
@@ -58,6 +60,7 @@ interface Answer {
   unread: readonly number[]
   readonly uniform: () => number
   readonly text: AnswerText
+  readonly held: Held | undefined
   /** How many more may be drawn. */
   left: number
 }
@@ -102,11 +105,17 @@ export function openBatch({ max_running }: BatchOptions): Batch {
         const most = checkedLength(prompt, sampling, model)
         const sequence = model.cache.open(prompt, most)
         if (!sequence) break
-        const answer = { text: answerText(model.tokenizer, sampling.stop), uniform: uniforms(sampling.seed), left: most - prompt.length }
+        const held = sampling.form && formsOf(model.tokenizer)(sampling.form)
+        const answer = {
+          held,
+          text: answerText(model.tokenizer, sampling.stop),
+          uniform: uniforms(sampling.seed),
+          left: most - prompt.length,
+        }
         running.set(id, { request, version: version!, model, sequence, unread: prompt.slice(sequence.reused), ...answer })
         events.push({ id, kind: 'began', version: version!, cached_tokens: sequence.reused })
       } catch (error) {
-        events.push({ id, kind: 'failed', problem: (error as Error).message })
+        events.push(failed(id, error))
       }
       waiting.delete(id)
     }
@@ -139,23 +148,25 @@ export function openBatch({ max_running }: BatchOptions): Batch {
   }
 
   function draw(answer: Answer, logits: Float32Array): BatchEvent {
-    const { request, model, text } = answer
+    const { request, model, text, held } = answer
     const { id, sampling } = request
     try {
-      const drawn = drawToken(logits, sampling, answer.uniform())
+      const drawn = drawToken(logits, sampling, answer.uniform(), held?.allowed())
       answer.left--
       const eos = model.tokenizer.eos_ids.includes(drawn.id)
       const { text: added, stopped } = eos ? { text: '', stopped: true } : text.push(drawn.id)
-      const finish = stopped ? 'stop' : answer.left === 0 ? 'length' : null
-      const rest = eos || finish === 'length' ? text.end() : ''
+      if (!eos) held?.take(drawn.id)
+      const finish = stopped || held?.ended() ? 'stop' : answer.left === 0 ? 'length' : null
+      const rest = finish && !(stopped && !eos) ? text.end() : ''
       const top = drawn.top.map((token) => ({ ...token, text: model.tokenizer.decode([token.id]) }))
-      const token = { id: drawn.id, text: added + rest, logprob: drawn.logprob, top }
+      const forced = drawn.share < 1 - FREE
+      const token = { id: drawn.id, text: added + rest, logprob: drawn.logprob, top, ...(forced && { forced }) }
       answer.unread = [drawn.id]
       if (finish) end(id)
       return { id, kind: 'token', token, finish }
     } catch (error) {
       end(id)
-      return { id, kind: 'failed', problem: (error as Error).message }
+      return failed(id, error)
     }
   }
 
@@ -178,6 +189,19 @@ export function openBatch({ max_running }: BatchOptions): Batch {
       return events
     },
   }
+}
+
+const failed = (id: number, error: unknown): BatchEvent => ({
+  ...{ id, kind: 'failed', problem: (error as Error).message, form: error instanceof FormFailed },
+})
+
+/** The versions of a policy share their tokenizer, and so what was made of forms for it. */
+const opened = new WeakMap<Tokenizer, ReturnType<typeof openForms>>()
+
+function formsOf(tokenizer: Tokenizer): ReturnType<typeof openForms> {
+  let forms = opened.get(tokenizer)
+  if (!forms) opened.set(tokenizer, (forms = openForms(tokenizer)))
+  return forms
 }
 
 /** Tokens of prompt and answer at most. */

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 
 import type { BatchEvent } from './batch.ts'
-import { DecoderBusy, type Decoder, type Generation, type SampledToken } from './decoding.ts'
+import { DecoderBusy, FormFailed, type Decoder, type Generation, type SampledToken } from './decoding.ts'
 import type { FromWorker, ToWorker, WorkerData, WorkerOptions } from './decoder_worker.ts'
 
 export interface DecoderOptions extends Partial<WorkerOptions> {
@@ -105,7 +105,7 @@ export async function openDecoder(given: DecoderOptions): Promise<Decoder> {
       answer.began = event
     } else if (event.kind === 'failed') {
       pending.delete(event.id)
-      answer.reject(new Error(event.problem))
+      answer.reject(new (event.form ? FormFailed : Error)(event.problem))
     } else {
       failures = 0
       answer.tokens.push(event.token)

@@ -1,6 +1,17 @@
 // What an endpoint asks of a decoder: token ids in, sampled tokens out, weights replaced in between. The contract only.
 
-/** How tokens are drawn. Applied in this order: temperature, top_k, top_p, renormalised. */
+import type { Schema } from './json_schema.ts'
+
+/** What the whole text of an answer has to be: one of `texts`, or up to `most` of `several` one after the other. Each is in parts, between which there may be blanks. */
+export interface Form {
+  readonly texts: readonly (readonly FormPart[])[]
+  readonly several: readonly (readonly FormPart[])[]
+  readonly most: number
+}
+/** As it stands, or JSON of a schema. `exact`: all that the schema says must be held to; otherwise what cannot be is left to the policy. */
+export type FormPart = string | { readonly schema: Schema; readonly exact: boolean }
+
+/** How tokens are drawn. Applied in this order: form, temperature, top_k, top_p, renormalised. */
 export interface Sampling {
   /** 0: the likeliest token, always. */
   readonly temperature: number
@@ -15,6 +26,8 @@ export interface Sampling {
   readonly seed: number
   /** How many of the likeliest tokens to report at each place. */
   readonly top_logprobs: number
+  /** Tokens that do not fit are never drawn. */
+  readonly form?: Form | undefined
 }
 
 /** One drawn token. */
@@ -25,7 +38,12 @@ export interface SampledToken {
   /** Of the distribution that it was really drawn from (after temperature, top_k and top_p). At temperature 0: of the softmax at temperature 1. */
   readonly logprob: number
   readonly top: readonly { readonly id: number; readonly text: string; readonly logprob: number }[]
+  /** True where the form took more than FREE of the distribution away: then it is no sample of the policy's own. */
+  readonly forced?: boolean
 }
+
+/** As much as rounding makes in a ratio of probabilities. */
+export const FREE = 1e-4
 
 export interface Generation {
   readonly text: string
@@ -46,6 +64,9 @@ export class DecoderBusy extends Error {
     super(`the decoder is busy: ${outstanding} answers are being decoded or wait`)
   }
 }
+
+/** The tokens of the policy cannot write what the form wants next. */
+export class FormFailed extends Error {}
 
 export interface DecoderState {
   readonly loaded: readonly number[]

@@ -56,6 +56,23 @@ test('tokens come as often as their log-probabilities say', () => {
   }
 })
 
+test('where not all is allowed, it is the distribution of what is, and what share of all that had is told', () => {
+  for (let round = 0; round < 200; round++) {
+    const logits = logitsOf(2 + random(60))
+    const allowed = new Uint32Array(2)
+    for (let id = 0; id < logits.length; id++) if (id === 1 || random(2) === 0) allowed[id >>> 5]! |= 1 << (id & 31)
+    const how = { ...ALL, temperature: (1 + random(30)) / 10, top_p: [1, 0.7][random(2)]!, top_k: [0, 3][random(2)]!, top_logprobs: 3 }
+    const left = logits.map((logit, id) => (allowed[id >>> 5]! & (1 << (id & 31)) ? logit : -Infinity))
+    const wanted = distribution(left, how)
+    const { id, logprob, top, share } = drawToken(logits, how, random(10_000) / 10_000, allowed)
+    expect(Math.exp(logprob)).toBeCloseTo(wanted.get(id)!, 5)
+    expect(top.map((token) => token.id)).toEqual([...wanted].flatMap(([one, p]) => (p > 0 ? [one] : [])).slice(0, 3))
+    const sum = (of: Float32Array) => of.reduce((total, logit) => total + Math.exp(logit / how.temperature), 0)
+    expect(share).toBeCloseTo(sum(left) / sum(logits), 5)
+  }
+  expect(drawToken(Float32Array.of(9, 1, 2), { ...ALL, temperature: 0 }, 0, Uint32Array.of(0b110)).id).toBe(2)
+})
+
 test('temperature 0 takes the likeliest, whatever else is asked, and tells its probability at temperature 1', () => {
   const logits = Float32Array.of(0, 3, 3, 1)
   const { id, logprob, top } = drawToken(logits, { temperature: 0, top_p: 0.1, top_k: 1, top_logprobs: 2 }, 0.999)

@@ -9,6 +9,8 @@ export interface Draw {
   readonly logprob: number
   /** The likeliest of that distribution, at most `top_logprobs`: fewer where top_k or top_p leave fewer. */
   readonly top: readonly { readonly id: number; readonly logprob: number }[]
+  /** How much of the distribution `allowed` left: 1 where all is allowed. */
+  readonly share: number
 }
 
 type How = Pick<Sampling, 'temperature' | 'top_p' | 'top_k' | 'top_logprobs'>
@@ -17,9 +19,17 @@ type How = Pick<Sampling, 'temperature' | 'top_p' | 'top_k' | 'top_logprobs'>
 let scratch = new Float64Array(0)
 const scratchOf = (size: number): Float64Array => (scratch.length === size ? scratch : (scratch = new Float64Array(size)))
 
-/** `logits` [V] are not changed. `uniform`: from 0 to below 1. Throws when the logits are not numbers, as after a diverged update. */
-export function drawToken(logits: Float32Array, { temperature, top_p, top_k, top_logprobs }: How, uniform: number): Draw {
-  const best = likeliest(logits)
+/**
+ * `logits` [V] are not changed. `uniform`: from 0 to below 1. Throws when the logits are not numbers, as after a diverged update.
+ * @param allowed bits of the tokens that may be drawn, at least one, 32 in a word; all where left out
+ */
+export function drawToken(
+  logits: Float32Array,
+  { temperature, top_p, top_k, top_logprobs }: How,
+  uniform: number,
+  allowed?: Uint32Array,
+): Draw {
+  const best = likeliest(logits, allowed)
   const peak = logits[best]!
   if (!Number.isFinite(peak)) throw new Error('the policy gives no numbers (NaN or Inf in its logits)')
   const scale = temperature === 0 ? 1 : 1 / temperature
@@ -27,6 +37,8 @@ export function drawToken(logits: Float32Array, { temperature, top_p, top_k, top
   let total = 0
   for (let i = 0; i < weights.length; i++) total += weights[i] = Math.exp((logits[i]! - peak) * scale)
   if (Number.isNaN(total)) throw new Error('the policy gives no numbers (NaN in its logits)')
+  const all = total
+  if (allowed) total = leave(weights, allowed)
 
   const kept = temperature === 0 ? null : keep(weights, total, top_k, top_p)
   const mass = kept ? kept.reduce((sum, i) => sum + weights[i]!, 0) : total
@@ -34,14 +46,27 @@ export function drawToken(logits: Float32Array, { temperature, top_p, top_k, top
   const logprobOf = (id: number) => (logits[id]! - peak) * scale - logMass
   const id = temperature === 0 ? best : kept ? pick(kept, weights, mass * uniform) : pickAny(weights, total * uniform)
   const top = top_logprobs === 0 ? [] : (kept ?? highest(weights, top_logprobs)).slice(0, top_logprobs)
-  return { id, logprob: logprobOf(id), top: top.map((id) => ({ id, logprob: logprobOf(id) })) }
+  return { id, logprob: logprobOf(id), top: top.map((id) => ({ id, logprob: logprobOf(id) })), share: allowed ? total / all : 1 }
 }
 
+const isIn = (allowed: Uint32Array, id: number): boolean => ((allowed[id >>> 5] ?? 0) & (1 << (id & 31))) !== 0
+
 /** The first of the highest. NaN, which compares with nothing, shows in the sum. */
-function likeliest(logits: Float32Array): number {
+function likeliest(logits: Float32Array, allowed: Uint32Array | undefined): number {
   let best = 0
-  for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[best]!) best = i
+  while (allowed && !isIn(allowed, best)) best++
+  for (let i = best + 1; i < logits.length; i++) if (logits[i]! > logits[best]! && (!allowed || isIn(allowed, i))) best = i
   return best
+}
+
+/** Only what is allowed keeps its weight; their sum. */
+function leave(weights: Float64Array, allowed: Uint32Array): number {
+  let total = 0
+  for (let i = 0; i < weights.length; i++) {
+    if (isIn(allowed, i)) total += weights[i]!
+    else weights[i] = 0
+  }
+  return total
 }
 
 /** The tokens that top_k and top_p leave, likeliest first (equal ones by id); null where they leave all. */
@@ -63,7 +88,7 @@ function keep(weights: Float64Array, total: number, top_k: number, top_p: number
 function highest(weights: Float64Array, count: number): number[] {
   const ids: number[] = []
   for (let i = 0; i < weights.length; i++) {
-    if (ids.length === count && weights[i]! <= weights[ids[count - 1]!]!) continue
+    if (weights[i] === 0 || (ids.length === count && weights[i]! <= weights[ids[count - 1]!]!)) continue
     let place = ids.length
     while (place > 0 && weights[ids[place - 1]!]! < weights[i]!) place--
     ids.splice(place, 0, i)
@@ -75,7 +100,7 @@ function highest(weights: Float64Array, count: number): number[] {
 /** Those that weigh at least `floor`, heaviest first, equal ones by id. */
 function sorted(weights: Float64Array, floor: number): number[] {
   const ids: number[] = []
-  for (let i = 0; i < weights.length; i++) if (weights[i]! >= floor) ids.push(i)
+  for (let i = 0; i < weights.length; i++) if (weights[i]! >= floor && weights[i] !== 0) ids.push(i)
   return ids.sort((a, b) => weights[b]! - weights[a]! || a - b)
 }
 

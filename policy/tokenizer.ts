@@ -15,6 +15,10 @@ export interface Tokenizer {
   encode(text: string): number[]
   /** Special tokens are kept. An id beyond the vocabulary adds nothing. */
   decode(ids: readonly number[]): string
+  /** What the token adds to a text that has begun; nothing where it is none. It may be a part of a character. */
+  bytes(id: number): Uint8Array
+  /** Texts of the tokens that structure a conversation, by id. */
+  readonly special: ReadonlyMap<number, string>
   stream(): TextStream
   /** Renders the chat template and encodes it. Throws where the folder has no template, or the template refuses the messages. */
   chat(messages: readonly ChatMessage[], options: ChatOptions): { readonly text: string; readonly ids: number[] }
@@ -65,6 +69,8 @@ export async function openTokenizer(folder: string): Promise<Tokenizer> {
     eos_ids: eosIds(folder, config, (token) => inner.token_to_id(token)),
     encode: (text) => encode(text, true),
     decode,
+    bytes: tokenBytes(definition, vocab, decode),
+    special: new Map(addedTo(definition).flatMap(({ id, content, special }) => (special ? [[id, content]] : []))),
     stream: () => textStream(decode),
     chat(messages, options) {
       const text = render(messages, options)
@@ -73,6 +79,37 @@ export async function openTokenizer(folder: string): Promise<Tokenizer> {
     unknown: () => unknown,
   }
 }
+
+interface AddedToken {
+  readonly id: number
+  readonly content: string
+  readonly special: boolean
+}
+
+const addedTo = (definition: Json): readonly AddedToken[] => (definition.added_tokens ?? []) as AddedToken[]
+
+/** Byte-level tokens are spelled in characters that stand for one byte each; what others add is asked of the decoder, which may put a space in between. */
+function tokenBytes(definition: Json, vocab: readonly (string | undefined)[], decode: (ids: readonly number[]) => string) {
+  const added = new Set(addedTo(definition).map(({ id }) => id))
+  const isByteLevel = JSON.stringify(definition.decoder ?? null).includes('"ByteLevel"')
+  const before = vocab.findIndex((token, id) => token !== undefined && /^[a-z0-9]+$/i.test(decode([id])))
+  const begun = before < 0 ? [] : [before]
+  const from = decode(begun).length
+  return (id: number): Uint8Array => {
+    const token = vocab[id]
+    if (token === undefined) return new Uint8Array()
+    if (isByteLevel && !added.has(id)) return Uint8Array.from(token, (character) => BYTE_OF.get(character) ?? 0)
+    const [, hex] = /^<0x([0-9A-F]{2})>$/.exec(token) ?? []
+    return hex === undefined ? Buffer.from(decode([...begun, id]).slice(from)) : Uint8Array.of(parseInt(hex, 16))
+  }
+}
+
+/** GPT-2's: printable bytes are themselves, the others the characters from U+0100 on. */
+const BYTE_OF: ReadonlyMap<string, number> = (() => {
+  let others = 0x100
+  const isPrintable = (byte: number) => (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte !== 0xad)
+  return new Map(Array.from({ length: 256 }, (_, byte) => [String.fromCodePoint(isPrintable(byte) ? byte : others++), byte]))
+})()
 
 /** Decodes a window that begins with tokens already shown, since what a token adds may depend on the one before it (a space, a byte). */
 function textStream(decode: (ids: readonly number[]) => string): TextStream {

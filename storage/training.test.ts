@@ -27,8 +27,8 @@ function sampled(rollout_id: string, group_id: string, outcome: number, { policy
   const given = { attempt_id: '', task_id: '', group_size: 2, group_id, mode, outcome, credit, covered_until: Date.now() }
   const one = rollout({ rollout_id, calls: 2, reward: outcome, ...given })
   const tokens = [
-    { prompt: [1, 2], response: [3, 4] },
-    { prompt: [1, 2, 3, 4, 5], response: [6] },
+    { prompt: [1, 2], response: [3, 4], logprobs: [-0.5, NaN] },
+    { prompt: [1, 2, 3, 4, 5], response: [6], logprobs: [-0.5] },
   ]
   return {
     ...one,
@@ -37,7 +37,7 @@ function sampled(rollout_id: string, group_id: string, outcome: number, { policy
       call: {
         ...t.call,
         params: { temperature: 1 },
-        tokens: { ...tokens[i]!, logprobs: tokens[i]!.response.map(() => -0.5), source: 'attribute' },
+        tokens: { ...tokens[i]!, source: 'attribute' },
       },
     })),
   }
@@ -69,6 +69,7 @@ test('a credited group is ready with the oldest version that sampled it, and its
     ['plainb', 0, -0.5],
     ['plainb', 1, -0.5],
   ])
+  expect(rows[0]!.response_logprobs).toEqual([-0.5, NaN])
   expect(rows[1]).toMatchObject({
     ...{ prompt_token_ids: [1, 2, 3, 4, 5], response_token_ids: [6], response_logprobs: [-0.5], token_source: 'attribute' },
     ...{ policy_version: 3, credit_version: 1, outcome: 1, params: { temperature: 1 } },

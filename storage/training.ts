@@ -28,7 +28,7 @@ export interface TrainingTransition {
   readonly policy_version: number | null
   readonly prompt_token_ids: readonly number[]
   readonly response_token_ids: readonly number[]
-  /** Of the sampler; empty where it gave none. */
+  /** Of the sampler; empty where it gave none. NaN: the token was forced on it. */
   readonly response_logprobs: readonly number[]
   /**
    * engine: ids and log-probabilities are those of the distribution that was sampled from. retokenized: the trainer made ids of the text,
@@ -146,12 +146,16 @@ export function trainingOf(client: ClickHouseClient, policy: string): Training {
       'SELECT DISTINCT rollout_id FROM transition_rows WHERE group_id IN {groups:Array(String)} AND policy = {policy:String}',
       { groups },
     )
-    const rows = await select<TrainingTransition & { params: string }>(TRANSITIONS, {
+    const rows = await select<TrainingTransition & { params: string; response_logprobs: (number | null)[] }>(TRANSITIONS, {
       groups,
       update,
       rollouts: rollouts.map(({ rollout_id }) => rollout_id),
     })
-    return rows.map((row) => ({ ...row, params: JSON.parse(row.params) as Record<string, unknown> }))
+    return rows.map((row) => ({
+      ...row,
+      params: JSON.parse(row.params) as Record<string, unknown>,
+      response_logprobs: row.response_logprobs.map((logprob) => logprob ?? NaN),
+    }))
   }
 
   async function taken(update: number): Promise<string[]> {

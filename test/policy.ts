@@ -41,3 +41,11 @@ export function wordLevelFolder(folder: string, words: readonly string[], config
   writeFileSync(join(folder, 'tokenizer_config.json'), JSON.stringify({ eos_token: '<eos>', ...config }))
   return folder
 }
+
+/** A policy of such words, with random weights. */
+export function wordLevelPolicy(folder: string, words: readonly string[]): string {
+  wordLevelFolder(folder, words, { chat_template: '{{ messages[0].content }}' })
+  const size = { vocab_size: words.length + 2, hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, num_attention_heads: 1 }
+  initCheckpoint(folder, { ...size, max_position_embeddings: 64, eos_token_id: 1 }, 1)
+  return folder
+}

@@ -44,7 +44,8 @@ function sampleText({ tokens, scored, turns, temperature }: Sample, name: string
   let place = 0
   for (let i = 0; i < tokens.length;) {
     const span = scored[i] ? turns.find(({ from, to }) => place >= from && place < to)! : undefined
-    const length = span ? span.to - place : runOfPrompt(scored, i)
+    const run = runOf(scored, i)
+    const length = span ? Math.min(run, span.to - place) : run
     const text = Array.from(tokens.subarray(i, i + length), (id) => tokenizer.decode([id])).join('│')
     const worth = span ? (span.turn.advantage ?? span.turn.return ?? 0) : undefined
     lines.push(`${worth === undefined ? '' : worth.toFixed(3)}`.padStart(9) + `  ${JSON.stringify(text).slice(1, -1)}`)
@@ -54,7 +55,8 @@ function sampleText({ tokens, scored, turns, temperature }: Sample, name: string
   return lines.join('\n')
 }
 
-function runOfPrompt(scored: Uint8Array, from: number): number {
-  const end = scored.indexOf(1, from)
+/** How far it goes on as at `from`: scored or not. */
+function runOf(scored: Uint8Array, from: number): number {
+  const end = scored.indexOf(1 - scored[from]!, from)
   return (end < 0 ? scored.length : end) - from
 }

@@ -85,6 +85,20 @@ test('a row grows no longer than allowed', () => {
   ).toMatchObject({ samples: [{ turns: [{ turn: { step: 0 } }] }], refused: [{ turn: { step: 1 }, reason: 'too_long' }] })
 })
 
+test('tokens that a form forced on the policy are text that it did not choose; imitation learns from them as well', () => {
+  const held = turn({ response_logprobs: [NaN, -0.5] })
+  const { samples, refused } = merge([held, turn({ step: 1, prompt_token_ids: [1, 2, 3, 10, 11, 4] })])
+  expect(refused).toEqual([])
+  expect(samples).toHaveLength(1)
+  expect([...samples[0]!.scored]).toEqual([0, 0, 0, 0, 1, 0, 1, 1])
+  expect([...samples[0]!.sampler].slice(0, 1)).toEqual([-0.5])
+  expect(samples[0]!.turns.map(({ from, to }) => [from, to])).toEqual([
+    [0, 1],
+    [1, 3],
+  ])
+  expect([...merge([held], { learns_from: 'advantage', weighs: false }).samples[0]!.scored]).toEqual([0, 0, 0, 1, 1])
+})
+
 test('turns that nothing is learned from are text in the prompt of later ones', () => {
   const outage = turn({ step: 1, prompt_token_ids: [1, 2, 3, 10, 11, 4], weight: 0 })
   const { samples, refused } = merge([turn(), outage, turn({ step: 2, prompt_token_ids: [1, 2, 3, 10, 11, 4, 10, 11, 6] })])
@@ -105,6 +119,7 @@ describe('turns whose importance weights would be wrong are refused by name', ()
     ['raw_logprobs', { params: { temperature: 0.7 }, token_source: 'attribute' }],
     ['no_logprobs', { response_logprobs: [] }],
     ['no_logprobs', { response_logprobs: [-0.1] }],
+    ['forced', { response_logprobs: [NaN, NaN] }],
   ] as const)('%s: %j', (reason, over) => {
     expect(merge([turn(over)])).toMatchObject({ samples: [], refused: [{ reason, turn: over }] })
     // Imitation does not ask how likely they were.

@@ -38,9 +38,10 @@ export function mergeTurns(turns: readonly Turn[], objective: Pick<Objective, 'l
     const rows = open.get(scope) ?? []
     open.set(scope, rows)
     const temperature = objective.weighs ? temperatureOf(turn) : 1
+    const free = objective.weighs ? isFree : () => true
     const row = longest(rows.filter((candidate) => candidate.temperature === temperature && extendsRow(turn, candidate, maxTokens)))
-    if (row) append(row, turn)
-    else rows.push(append({ tokens: [], scored: [], sampler: [], turns: [], temperature }, turn))
+    if (row) append(row, turn, free)
+    else rows.push(append({ tokens: [], scored: [], sampler: [], turns: [], temperature }, turn, free))
   }
   return { samples: [...open.values()].flat().map(closed), refused }
 }
@@ -78,6 +79,7 @@ function misleading({ token_source, params, response_token_ids, response_logprob
   if (token_source === 'retokenized') return null
   if (response_logprobs.length !== response_token_ids.length)
     return { reason: 'no_logprobs', detail: `it has ${response_logprobs.length} log-probabilities for ${response_token_ids.length} tokens` }
+  if (response_logprobs.every(Number.isNaN)) return { reason: 'forced', detail: 'the form that it had to have left the policy no choice' }
   if (token_source !== 'engine' && isNumber(temperature) && temperature !== 1)
     return { reason: 'raw_logprobs', detail: `its log-probabilities are those of temperature 1, but it was sampled at ${temperature}` }
   return null
@@ -107,7 +109,10 @@ function longest(rows: readonly OpenRow[]): OpenRow | undefined {
   return rows.toSorted((a, b) => b.tokens.length - a.tokens.length)[0]
 }
 
-function append(row: OpenRow, turn: Turn): OpenRow {
+/** Whether the policy was free to draw its token. What a form forced on it was drawn from another distribution, and is no choice to learn from. */
+const isFree = ({ response_logprobs: logprobs }: Turn, i: number): boolean => !Number.isNaN(logprobs[i])
+
+function append(row: OpenRow, turn: Turn, free: (turn: Turn, i: number) => boolean): OpenRow {
   const { prompt_token_ids: prompt, response_token_ids: response, response_logprobs } = turn
   for (let i = row.tokens.length; i < prompt.length; i++) {
     row.tokens.push(prompt[i]!)
@@ -117,8 +122,8 @@ function append(row: OpenRow, turn: Turn): OpenRow {
   const known = turn.token_source !== 'retokenized' && response_logprobs.length === response.length
   for (let i = 0; i < response.length; i++) {
     row.tokens.push(response[i]!)
-    row.scored.push(1)
-    row.sampler.push(known ? response_logprobs[i]! : NaN)
+    row.scored.push(free(turn, i) ? 1 : 0)
+    if (free(turn, i)) row.sampler.push(known ? response_logprobs[i]! : NaN)
   }
   row.turns.push({ turn, from, to: row.sampler.length })
   return row

@@ -108,13 +108,6 @@ describe('a model that is not trained', () => {
 
   test.each([
     ['a prompt that is too long', { messages: [{ role: 'user', content: 'long '.repeat(2_000) }] }, 400, 'context_length_exceeded'],
-    ['a format', { response_format: { type: 'json_object' } }, 400, 'unsupported_parameter'],
-    [
-      'a tool that it must call',
-      { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' },
-      400,
-      'unsupported_parameter',
-    ],
     ['a version that there is not', { model: 'mine@3' }, 404, 'model_not_found'],
     ['an image', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, 400, 'unsupported_content'],
   ])('refuses %s', async (_what, more, status, code) => {

@@ -2,15 +2,16 @@
 
 import { readModelConfig } from '../../policy/model_config.ts'
 import { openDecoder, type DecoderOptions } from '../../policy/decoder.ts'
-import { DecoderBusy, type Decoder } from '../../policy/decoding.ts'
+import { DecoderBusy, FormFailed, type Decoder } from '../../policy/decoding.ts'
 import { openTokenizer, type Tokenizer } from '../../policy/tokenizer.ts'
 import type { ToolParser } from '../../policy/tool_parsers/parser.ts'
 import type { Context } from '../../pipeline/component.ts'
 import { messageOf } from '../../pipeline/retry.ts'
 import type { Policies } from '../../storage/policies.ts'
-import type { Ask } from '../api.ts'
+import type { Ask, Tool } from '../api.ts'
 import { drawnAnswer } from '../drawn_answer.ts'
 import { ApiError, invalid } from '../errors.ts'
+import { formOf } from '../form.ts'
 import { followLive, type Following } from '../versions.ts'
 import type { Engine } from './engine.ts'
 import { localEngine, type Prepared } from './local.ts'
@@ -117,7 +118,7 @@ export function builtinEngine(options: BuiltinOptions, policies: () => Policies,
   async function prepare(ask: Ask, pinned: number | undefined): Promise<Prepared> {
     if (!opened) throw notReady(problem()!)
     const to = opened
-    const withTools = refuseWhatCannotBe(ask, name)
+    const form = formOf(ask, tool_parser)
     const prompt = promptIds(to, ask)
     const room = to.context - prompt.length
     if (room < 1) throw tooLong(prompt.length, to.context)
@@ -129,6 +130,7 @@ export function builtinEngine(options: BuiltinOptions, policies: () => Policies,
       max_tokens: Math.min(ask.max_tokens ?? room, room),
       stop: ask.stop,
       top_logprobs: ask.logprobs ?? 0,
+      form,
     }
     const { temperature, top_p, top_k, max_tokens } = sampling
     return {
@@ -136,7 +138,7 @@ export function builtinEngine(options: BuiltinOptions, policies: () => Policies,
       params: { temperature, top_p, max_tokens, ...(top_k > 0 && { top_k }) },
       async generate(seed, each, abort) {
         const only = ask.prompt.kind === 'chat' && !ask.prompt.parallel_tool_calls
-        const answer = drawnAnswer(withTools ? tool_parser.stream() : undefined, only, each)
+        const answer = drawnAnswer(mayCall(ask) ? tool_parser.stream() : undefined, only, each)
         try {
           const until = AbortSignal.any([abort, answer.enough])
           const { finish_reason } = await to.decoder.generate(prompt, { ...sampling, seed }, answer.push, until, version)
@@ -161,20 +163,7 @@ export function builtinEngine(options: BuiltinOptions, policies: () => Policies,
   return localEngine({ problem, prepare, start, close })
 }
 
-/** Whether the answer may call tools. */
-function refuseWhatCannotBe({ prompt, format }: Ask, name: string): boolean {
-  if (format !== 'text')
-    throw invalid('response_format', `the model "${name}" cannot be held to ${format}; ask for it in the prompt`, 'unsupported_parameter')
-  if (prompt.kind !== 'chat') return false
-  const { tools, tool_choice } = prompt
-  if (tool_choice !== 'auto' && tool_choice !== 'none')
-    throw invalid(
-      'tool_choice',
-      `the model "${name}" cannot be made to call a tool; 'tool_choice' must be auto or none`,
-      'unsupported_parameter',
-    )
-  return tools.length > 0 && tool_choice === 'auto'
-}
+const mayCall = ({ prompt }: Ask): boolean => prompt.kind === 'chat' && prompt.tools.length > 0 && prompt.tool_choice !== 'none'
 
 function promptIds({ tokenizer }: Opened, { prompt }: Ask): readonly number[] {
   if (prompt.kind === 'text') return notEmpty(tokenizer.encode(prompt.text))
@@ -188,11 +177,17 @@ function promptIds({ tokenizer }: Opened, { prompt }: Ask): readonly number[] {
     ...(tool_calls && { tool_calls: tool_calls.map(({ id, ...fn }) => ({ id, type: 'function', function: fn })) }),
   }))
   try {
-    return tokenizer.chat(messages, { tools: prompt.tool_choice === 'none' ? undefined : prompt.tools, add_generation_prompt: true }).ids
+    return tokenizer.chat(messages, {
+      tools: prompt.tool_choice === 'none' ? undefined : prompt.tools.map(asWritten),
+      add_generation_prompt: true,
+    }).ids
   } catch (error) {
     throw invalid('messages', messageOf(error))
   }
 }
+
+/** As templates know it. */
+const asWritten = ({ type, function: fn }: Tool) => ({ type, function: fn })
 
 function notEmpty(ids: readonly number[]): readonly number[] {
   if (ids.length === 0) throw invalid('prompt', `'prompt' must not be empty`)
@@ -206,6 +201,7 @@ const notReady = (message: string) => new ApiError(503, 'not_ready', message, { 
 
 /** All that a request could be at fault for was looked at before. */
 function failed(error: unknown): ApiError {
+  if (error instanceof FormFailed) return new ApiError(400, 'unsupported_schema', error.message)
   return new ApiError(503, error instanceof DecoderBusy ? 'overloaded' : 'decoder_failed', messageOf(error), {
     retryAfterMs: BUSY_RETRY_MS,
     cause: error,

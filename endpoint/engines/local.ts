@@ -84,6 +84,7 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
 const tokensOf = (prompt: readonly number[], { tokens }: Answer) => ({
   prompt,
   response: tokens.map(({ id }) => id),
-  logprobs: tokens.map(({ logprob }) => logprob),
+  // Of what the form forced on the policy, the policy's own distribution says nothing.
+  logprobs: tokens.map(({ logprob, forced }) => (forced ? NaN : logprob)),
   source: 'engine' as const,
 })

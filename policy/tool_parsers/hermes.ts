@@ -9,6 +9,7 @@ const CLOSE = '</tool_call>'
 
 export default {
   name: 'hermes',
+  form: (name, args) => [OPEN, '{', '"name"', ':', JSON.stringify(name), ',', '"arguments"', ':', args, '}', CLOSE],
   stream() {
     let waiting = ''
     let inside = false

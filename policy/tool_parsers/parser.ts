@@ -1,5 +1,7 @@
 // What a tool parser is: it finds, in the text that a policy writes, the tool calls that an agent is to see.
 
+import type { FormPart } from '../decoding.ts'
+
 export interface ParsedCall {
   readonly name: string
   /** JSON, letter by letter as the policy wrote it, so that the next prompt goes on from the same tokens. */
@@ -20,6 +22,8 @@ export interface ToolStream {
 
 export interface ToolParser {
   readonly name: string
+  /** How a call is written, in parts between which there may be blanks. */
+  form(name: string, args: FormPart): readonly FormPart[]
   stream(): ToolStream
 }
 
