@@ -101,6 +101,7 @@ describe('is refused, with the status that a client decides by, and recorded as 
     ['a stop that is empty', { ...ask, stop: ['a', ''] }, 400, 'invalid_type', 'stop[1]'],
     ['what it cannot do', { ...ask, logit_bias: { 5: 1 } }, 400, 'unsupported_parameter', 'logit_bias'],
     ['top_logprobs without logprobs', { ...ask, top_logprobs: 2 }, 400, null, 'top_logprobs'],
+    ['a tool of a kind that there is not', { ...ask, tools: [{ type: 'teleport' }] }, 400, 'invalid_type', 'tools[0]'],
     ['a tool without a name', tool({}), 400, 'invalid_type', 'tools[0].function.name'],
     ['a schema that is text', tool({ name: 'f', parameters: 'x' }), 400, 'invalid_function_parameters', 'tools[0].function.parameters'],
     [
