@@ -63,6 +63,14 @@ interface Compared extends Member {
 }
 type Group = readonly [id: string, members: readonly Compared[]]
 
+/** A group that may be complete. */
+interface Wait {
+  /** When it settles, ms since the epoch; 0: to be looked at now. */
+  readonly at: number
+  /** The last of it that was committed. */
+  readonly last?: Rollout
+}
+
 /** How often groups that wait are looked at, and how many together. */
 const SWEEP_MS = 500
 const TOGETHER = 2_000
@@ -75,8 +83,7 @@ const LARGE = 200
 
 export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions): CreditJob {
   const { client, run, insert } = writer
-  /** When each waiting group settles, ms since the epoch; 0: to be looked at now. */
-  const waiting = new Map<string, number>()
+  const waiting = new Map<string, Wait>()
   /** Until when each large group is left alone. */
   const resting = new Map<string, number>()
   let working = Promise.resolve()
@@ -86,7 +93,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   let closed = false
 
   function committed(rollouts: readonly Rollout[]): void {
-    for (const rollout of rollouts) if (rollout.credit && groupId(rollout)) waiting.set(groupId(rollout), 0)
+    for (const rollout of rollouts) if (rollout.credit && groupId(rollout)) waiting.set(groupId(rollout), { at: 0, last: rollout })
     if (waiting.size > 0) work()
   }
 
@@ -97,7 +104,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 
   async function findLeftOut(): Promise<void> {
     await run(() => dropStagingTables(client))
-    for (const group of await groupsLeftOut(writer)) waiting.set(group, 0)
+    for (const group of await groupsLeftOut(writer)) waiting.set(group, { at: 0 })
     resuming = false
   }
 
@@ -124,18 +131,21 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     if (resuming) await findLeftOut()
     const now = steadyNow()
     for (const [group, until] of resting) if (until <= now) resting.delete(group)
-    const due = [...waiting].filter(([group, at]) => at <= now && !resting.has(group)).slice(0, TOGETHER)
+    const due = [...waiting].filter(([group, { at }]) => at <= now && !resting.has(group)).slice(0, TOGETHER)
     if (closed || due.length === 0) return
     const ids = due.map(([group]) => group)
     const [groups, versions] = await Promise.all([membersOf(writer, ids), lastVersions(writer, ids)])
+    const settles = new Set(due.flatMap(([group, { at }]) => (at > 0 ? [group] : [])))
     const isReady = ([group, members]: readonly [string, Member[]]) =>
-      isComplete(members) || ((isEndless(members) || waiting.get(group)! > 0) && isSettled(members))
+      isComplete(members) || ((isEndless(members) || settles.has(group)) && isSettled(members))
     const ready = [...groups].filter(isReady)
     if (ready.length > 0) await credit(ready, versions)
     rest(ready, steadyNow() - now)
-    for (const [group, at] of due) {
-      if (waiting.get(group) !== at) continue // committed to meanwhile
-      if (at === 0 && !ready.some(([id]) => id === group)) waiting.set(group, now + settleTimeout)
+    const credited = new Set(ready.map(([group]) => group))
+    for (const [group, wait] of due) {
+      const latest = waiting.get(group)!
+      if (latest !== wait && !holds(groups.get(group), latest.last)) continue // committed after they were read
+      if (wait.at === 0 && !credited.has(group)) waiting.set(group, { at: now + settleTimeout })
       else waiting.delete(group)
     }
   }
@@ -171,7 +181,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       isComplete(members) || ((settled || versions.has(group)) && isSettled(members))
     const ready = [...groups].filter(([group, members]) => isReady(group, members))
     const compared = new Set(ready.map(([group]) => group))
-    for (const group of groups.keys()) if (!compared.has(group)) waiting.set(group, 0)
+    for (const group of groups.keys()) if (!compared.has(group)) waiting.set(group, { at: 0 })
     await credit(ready, versions, [...changed.values()], after)
     if (waiting.size > 0) work()
   }
@@ -218,6 +228,9 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 
   return { committed, resume, again, close }
 }
+
+const holds = (members: readonly Member[] = [], last: Rollout | undefined): boolean =>
+  members.some((member) => last && keyOf(member) === keyOf(last) && member.revision >= last.revision)
 
 /** What changed counts as it is to be stored. */
 function asChanged(row: RolloutRow, now: Credited | undefined): Compared {
