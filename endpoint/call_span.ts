@@ -51,7 +51,7 @@ export function callSpan(record: CallRecord): Buffer {
     'gen_ai.usage.input_tokens': read.usage?.input,
     'gen_ai.usage.output_tokens': read.usage?.output,
     'gen_ai.input.messages': messagesText(readRequest(body as Value)),
-    'gen_ai.output.messages': response && messagesText(answersIn(response)),
+    'gen_ai.output.messages': response && messagesText(answersIn(response, read.completion)),
     'gen_ai.tool.definitions': Array.isArray(body.tools) && body.tools.length > 0 ? JSON.stringify(body.tools) : undefined,
     ...tokenAttributes(error ? undefined : (said.tokens ?? read.tokens)),
     'leyden.policy.version': said.policy_version,
@@ -96,9 +96,10 @@ function finishReasons(response: Json): string[] {
 }
 
 /** Every answer that was asked for, the first one first: readers go on with that. */
-function answersIn(response: Json): Message[] {
-  const choices = Array.isArray(response.choices) ? response.choices : [response]
-  return choices.flatMap((choice) => readResponse((choice === response ? response : { choices: [choice] }) as Value).completion ?? [])
+function answersIn(response: Json, first: Message | undefined): Message[] {
+  const others = Array.isArray(response.choices) ? response.choices.slice(1) : []
+  const completions = [first, ...others.map((choice) => readResponse({ choices: [choice] } as Value).completion)]
+  return completions.filter((completion) => completion !== undefined)
 }
 
 function tokenAttributes(tokens: Tokens | undefined): Record<string, Attribute | undefined> {
