@@ -93,7 +93,7 @@ export async function writeCredit(writer: Writer, { rollouts, rows, anew }: Cred
   let revisions = new Map<string, number>()
   // One tuple, so that each row is looked up once.
   await withStaging(commands(writer), `key String, rollout_id String, row Tuple(${types.join(', ')})`, async (staging) => {
-    await writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())
+    const [canUpdate] = await Promise.all([writer.canUpdate(), writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())])
     const value = (column: string, key: string) => {
       const staged = (name: string) => `tupleElement(joinGet(${staging}, 'row', ${key}), '${name}')`
       if (column === 'credit_version') return staged(column)
@@ -101,7 +101,7 @@ export async function writeCredit(writer: Writer, { rollouts, rows, anew }: Cred
       return column in COMPARED ? own : `if(${staged('assigned')}, ${own}, ${column})`
     }
     const set = [...Object.keys(COMPARED), ...(anew ? Object.keys(ASSIGNED) : [])]
-    if (await writer.canUpdate()) await update(writer, staging, set, value)
+    if (canUpdate) await update(writer, staging, set, value)
     else revisions = await revise(writer, rollouts, staging, set, value)
   })
   return revisions

@@ -15,12 +15,12 @@ const credit: CreditSpec = {
   ...{ reward_range: [0, 1], include_steps: false },
 }
 
-/** Two rollouts of one group, name-0 and name-1, stored in two months. */
-async function pair(name: string): Promise<void> {
+/** Two rollouts of one group, name-0 and name-1 unless they are called otherwise, stored in two months. */
+async function pair(name: string, called = name): Promise<void> {
   const months = [Date.UTC(2026, 4, 31, 23, 59), Date.UTC(2026, 5, 1)]
   for (const [i, covered_until] of months.entries()) {
     const group = { group_id: name, group_size: 2, task_id: '', attempt_id: '' }
-    const one = rollout({ ...group, rollout_id: `${name}-${i}`, calls: 3, reward: i, credit, covered_until, spans: 4 })
+    const one = rollout({ ...group, rollout_id: `${called}-${i}`, calls: 3, reward: i, credit, covered_until, spans: 4 })
     const two = { ...one, transitions: one.transitions.map((t) => ({ ...t, return: i })) }
     await storage.writeRevision([two])
     await storage.commit([two])
@@ -41,7 +41,7 @@ function score(rollout_id: string, value: number, over: Partial<Reward> = {}) {
 
 const six = (first: object, second: object) => [first, first, first, second, second, second]
 
-const LAST = 7
+const LAST = 5
 
 test('a reader beside it takes a group whole or not at all, across months too', async () => {
   await pair('read')
@@ -82,6 +82,27 @@ test('what is about a span that the outline does not know is left to a new revis
   const about = score('span-1', 3, { target: { span_id: 'ffffffffffffffff' } })
   expect(await storage.creditLate([about, score('span-0', 1)])).toEqual([about])
   expect(await storage.creditLate([score('unknown', 1)])).toHaveLength(1)
+})
+
+test('hundreds of scores at once find their rollouts, whatever these are called', async () => {
+  const odd = "it's \\ \n ö"
+  await pair('odd', odd)
+  const unknown = Array.from({ length: 300 }, (_, i) => score(`nobody's-${i}`, 1))
+  expect(await storage.creditLate([...unknown, score(`${odd}-1`, 3)])).toEqual(unknown)
+  expect(await storage.rows(`SELECT return, advantage FROM transitions WHERE group_id = 'odd' ORDER BY rollout_id, step`)).toEqual(
+    six({ return: 0, advantage: -1.5 }, { return: 3, advantage: 1.5 }),
+  )
+})
+
+test('a rollout of more steps than are staged together is credited to its last', async () => {
+  const calls = 70
+  const one = rollout({ rollout_id: 'long', task_id: '', attempt_id: '', group_id: '', calls, reward: 0, credit, covered_until: 1 })
+  await storage.writeRevision([one])
+  await storage.commit([one])
+  await storage.creditLate([score('long', 2)])
+  expect(await storage.rows(`SELECT return, advantage FROM transitions WHERE rollout_id = 'long' ORDER BY step`)).toEqual(
+    Array.from({ length: calls }, () => ({ return: 2, advantage: 0 })),
+  )
 })
 
 test('a server without lightweight UPDATE gets a new revision of every rollout of the group', async () => {
