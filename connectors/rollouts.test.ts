@@ -31,7 +31,8 @@ test('a trace is a rollout of its own, closed when its root has ended and nothin
 })
 
 test('the end event closes at once and says how it ended', async () => {
-  await send('ended', [chat('e1')], { 'leyden.rollout.id': 'ended', 'leyden.task.id': 'sums', 'leyden.mode': 'val' })
+  // Its root has yet to end, or a slow machine would see it closed by that.
+  await send('ended', [chat('e1', { parent: 'e0' })], { 'leyden.rollout.id': 'ended', 'leyden.task.id': 'sums', 'leyden.mode': 'val' })
   await leyden.post('logs', endOf('ended', 'limit'))
   expect(await rolloutRow('ended', 'closed_by, status, task_id, mode')).toEqual({
     closed_by: 'end',
