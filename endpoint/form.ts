@@ -15,12 +15,18 @@ export function formOf({ prompt, format }: Ask, parser: ToolParser): Form | unde
   const callable = tools.filter(({ function: { name } }) =>
     typeof tool_choice === 'object' ? name === tool_choice.name : tool_choice !== 'none',
   )
-  return {
+  const form = {
     texts: mustCall ? [] : [[checked(format!.schema, true, format!.at)]],
     several: callable.map((tool) => parser.form(tool.function.name, argumentsOf(tool, mustCall))),
     most: parallel_tool_calls && typeof tool_choice !== 'object' ? MAX_TOOLS : 1,
   }
+  if (JSON.stringify(form).length > MAX_CHARACTERS)
+    throw invalid('tools', `the schemas together are longer than ${MAX_CHARACTERS} characters`, 'unsupported_schema')
+  return form
 }
+
+/** Of all schemas that an answer is held to. */
+const MAX_CHARACTERS = 200_000
 
 const NO_TOOLS = { tools: [], tool_choice: 'none', parallel_tool_calls: false } as const
 

@@ -44,7 +44,9 @@ export function bytes(...ranges: readonly (readonly [number, number])[]): Node {
 /** One character of these, which are ASCII. */
 export const oneOf = (characters: string): Node => bytes(...[...Buffer.from(characters)].map((byte) => [byte, byte] as const))
 
-export const literal = (text: string): Node => sequence(...[...Buffer.from(text)].map((byte) => bytes([byte, byte])))
+const SINGLE = Array.from({ length: 256 }, (_, byte) => bytes([byte, byte]))
+
+export const literal = (text: string): Node => Buffer.from(text).reduceRight<Node>((rest, byte) => sequence(SINGLE[byte]!, rest), EMPTY)
 
 /** A stack: what is to be read, then what is below. */
 interface Stack {

@@ -72,7 +72,7 @@ describe('all that can be written is valid, and it can always be ended:', () => 
 
   test('numbers between any two', () => {
     const random = seeded(3)
-    for (let round = 0; round < 12; round++) {
+    for (let round = 0; round < 8; round++) {
       const [a, b] = [random(4_000) / 10 - 200, random(4_000) / 10 - 200].map((n) => (random(2) === 0 ? Math.round(n) : n))
       const [low, high] = [Math.min(a!, b!), Math.max(a!, b!) + 1]
       const schema = {
@@ -84,7 +84,7 @@ describe('all that can be written is valid, and it can always be ended:', () => 
       const grammar = grammarOf(schema)
       for (let i = 0; i < 5; i++) validator.parse(JSON.parse(written(grammar, random)))
       // Every whole number that fits can be written.
-      for (let n = -203; n < 206; n += 13)
+      for (let n = -203; n < 206; n += 19)
         expect([n, schema, accepts(grammar, String(n))]).toEqual([n, schema, validator.safeParse(n).success])
     }
   })
@@ -135,9 +135,10 @@ describe('what cannot be held to is refused, with its place,', () => {
     ],
     ['what is nested 500 deep', deep(500) as Schema, '', /satisfied by nothing/],
     ['too many values', { enum: Array.from({ length: 1_001 }, (_, i) => i) }, 'enum', /at most 1000/],
+    ['too long a schema', { const: 'x'.repeat(100_000) }, '', /longer than/],
     [
       'too large a schema',
-      { properties: Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [i, { type: 'null' }])) },
+      { properties: Object.fromEntries(Array.from({ length: 5_001 }, (_, i) => [i, {}])) },
       expect.any(String) as never,
       /too large/,
     ],

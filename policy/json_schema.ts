@@ -33,7 +33,8 @@ export class SchemaError extends Error {
 
 const MAX_NESTING = 32
 /** Of schemas, each counted at every depth that it is met at. */
-const MAX_VISITS = 10_000
+const MAX_VISITS = 5_000
+const MAX_CHARACTERS = 100_000
 const MAX_VALUES = 1_000
 
 const ANNOTATIONS = ['title', 'description', 'default', 'examples', 'deprecated', '$schema', '$id', '$comment', '$defs', 'definitions']
@@ -143,6 +144,7 @@ export function schemaNode(root: Schema, exact: boolean): Node {
   const resolved = (branch: unknown, path: string): unknown =>
     isRecord(branch) && branch.$ref !== undefined ? referred(branch.$ref, path) : branch
 
+  if (JSON.stringify(root).length > MAX_CHARACTERS) throw new SchemaError('', `is longer than ${MAX_CHARACTERS} characters`)
   const node = valueOf(root, '', 0)
   if (node === NEVER) throw new SchemaError('', `is satisfied by nothing that is nested at most ${MAX_NESTING} deep`)
   return node
