@@ -65,7 +65,7 @@ describe('in a span, what is no usable number counts for nothing, never 0, and i
     const before = await refused()
     await run(rollout, [reward(`${what}-r`, 0, { at: 50, attributes: { 'agentlightning.reward.0.value': value } })])
     expect(await outcomesOf(rollout)).toEqual(outcome(null))
-    await expect.poll(refused, { timeout: 5_000 }).toBe(before + 1)
+    await expect.poll(refused, { timeout: 10_000 }).toBe(before + 1)
   })
 
   test('null', async () => {
@@ -74,7 +74,7 @@ describe('in a span, what is no usable number counts for nothing, never 0, and i
     await leyden.post('traces', JSON.parse(document.replace('{"intValue":"7"}', '{}')) as object)
     await run('bad-null')
     expect(await outcomesOf('bad-null')).toEqual(outcome(null))
-    await expect.poll(refused, { timeout: 5_000 }).toBe(before + 1)
+    await expect.poll(refused, { timeout: 10_000 }).toBe(before + 1)
   })
 })
 
@@ -176,6 +176,8 @@ test('of two scores for one target at once both are in the ledger, and one count
   expect(answers.map(({ status }) => status)).toEqual([200, 200])
   await leyden.rows(2, `SELECT 1 FROM rewards WHERE startsWith(reward_id, 'twice-')`)
   await expect
-    .poll(async () => [outcome(0.25), outcome(0.5)].map((one) => JSON.stringify(one)).includes(JSON.stringify(await outcomesOf('twice'))))
+    .poll(async () => [outcome(0.25), outcome(0.5)].map((one) => JSON.stringify(one)).includes(JSON.stringify(await outcomesOf('twice'))), {
+      timeout: 10_000,
+    })
     .toBe(true)
 })
