@@ -1,4 +1,4 @@
-// npm run bench -- <agent|air|ingest|assemble|read|replay|grpc|endpoint|decode|soak|train|hugging_face>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
+// npm run bench -- <agent|air|ingest|assemble|read|replay|grpc|endpoint|decode|kill|soak|train|hugging_face>: prints a table of what Leyden does here. It judges nothing and never fails on speed.
 
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -12,6 +12,7 @@ import { endpoint } from './endpoint.ts'
 import { grpcTransports } from './grpc.ts'
 import { huggingFace } from './hugging_face.ts'
 import { ingest } from './ingest.ts'
+import { killDemo } from './kill.ts'
 import { promptsOnDisk } from './prompts.ts'
 import { readAgain } from './read.ts'
 import { replayAndDoctor } from './replay.ts'
@@ -47,6 +48,8 @@ Usage:
       What the OpenAI endpoint adds to a model server, against a bare proxy; and its own decoder under many agents, with new versions.
   npm run bench -- decode [--models 50k,300k,4m] [--agents 1,8,20,32] [--seconds 5]
       The decoder under so many agents at once, each of several turns: tokens per second, by size of the policy and by kernels.
+  npm run bench -- kill [--seconds 5] [--rounds 1]
+      The demo, while a worker, the trainer, the runner, the pipeline and ClickHouse are killed (-9), one every so many seconds.
   npm run bench -- soak [--minutes 10] [--rate 5000] [--transport http,grpc]
       Holds a rate of spans a second while Leyden is killed (-9) every 30 s, and counts what was acknowledged, stored, doubled and lost.
   npm run bench -- train [--models 50k,4m,135m] [--kernels blas,decomp] [--threads 1,2] [--steps 5] [--python python3]
@@ -106,6 +109,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   assemble: () => assembleOne(numbers(values.spans)),
   endpoint: () => endpoint(Number(values.seconds)),
   decode: () => decode({ models: list(values.models || '50k,300k,4m'), agents: numbers(values.agents), seconds: Number(values.seconds) }),
+  kill: () => killDemo(Number(values.seconds), Number(values.rounds)),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   read: () => readAgain(numbers(values.spans)),
   replay: () => replayAndDoctor(numbers(values.spans)[0]!),

@@ -1,6 +1,6 @@
 // Leyden as a process of its own, as a user starts it, for tests that kill it.
 
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
@@ -42,4 +42,26 @@ export function spawnLeyden(args: string[], options: { cwd: string; env?: Record
   }
 
   return { child, log: () => log, says, stop }
+}
+
+interface Running {
+  readonly pid: number
+  readonly parent: number
+  /** Its command line. */
+  readonly line: string
+}
+
+export function processes(): Running[] {
+  const lines = execFileSync('ps', ['-eo', 'pid=,ppid=,args='], { encoding: 'utf8', maxBuffer: 2 ** 26 })
+    .trim()
+    .split('\n')
+  return lines.map((text) => {
+    const [, pid, parent, line] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(text)!
+    return { pid: Number(pid), parent: Number(parent), line: line! }
+  })
+}
+
+/** Those that a process has started, and those that they have. */
+export function processesBelow(root: number, all: readonly Running[] = processes()): Running[] {
+  return all.filter(({ parent }) => parent === root).flatMap((child) => [child, ...processesBelow(child.pid, all)])
 }
