@@ -58,7 +58,8 @@ export interface Result {
 
 const LEYDEN = createRequire(import.meta.url).resolve('#leyden')
 const START_MS = 60_000
-const LOOK_MS = 2_000
+/** How often it is told how far a run is: the question reads all of its transitions. */
+const LOOK_MS = 5_000
 const EVALUATIONS = 2
 
 /** @param told is given the points so far, now and then */
@@ -110,13 +111,18 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
       ...['--concurrency', String(experiment.concurrency), '--endpoint', `http://localhost:${endpoint}`],
       ...['--otlp', `http://localhost:${otlp}`, '--', ...experiment.worker],
     ])
-    const points = (mode: 'train' | 'val') => rowsOf<Point>(data, `${PROGRESS} AND mode = '${mode}' ORDER BY version`)
+    async function points(): Promise<Pick<Result, 'train' | 'evaluations'>> {
+      const found = await rowsOf<Point & { mode: string }>(data, PROGRESS)
+      const of = (wanted: string) => found.flatMap(({ mode, ...point }) => (mode === wanted ? [point] : []))
+      return { train: of('train'), evaluations: of('val') }
+    }
     let running = true
     const done = runner.done.finally(() => (running = false))
     done.catch(() => {})
     while (running) {
       await Promise.race([done, sleep(LOOK_MS)])
-      told(await points('train'), await points('val'))
+      const { train, evaluations } = await points()
+      told(train, evaluations)
       clock()
     }
     await done
@@ -124,9 +130,8 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     const endings = await rowsOf<{ ending: string; attempts: number }>(data, ENDINGS)
     const result: Result = {
       seed,
-      train: await points('train'),
+      ...(await points()),
       steps: await rowsOf<Mean>(data, rewardsByStep(trial.tasks_per_step)),
-      evaluations: await points('val'),
       tokens: spent?.tokens ?? 0,
       endings: Object.fromEntries(endings.map(({ ending, attempts }) => [ending, attempts])),
       seconds: clock(),
@@ -143,8 +148,8 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
   }
 }
 
-const PROGRESS = `SELECT policy_version AS version, average AS reward, rollouts FROM policy_progress
-  WHERE policy_version IS NOT NULL AND average IS NOT NULL`
+const PROGRESS = `SELECT mode, policy_version AS version, average AS reward, rollouts FROM policy_progress
+  WHERE policy_version IS NOT NULL AND average IS NOT NULL ORDER BY version`
 /** Groups are numbered in the order in which they were begun. */
 const rewardsByStep = (tasks_per_step: number) => `SELECT avg(outcome) AS reward, count() AS rollouts
   FROM rollouts FINAL WHERE mode = 'train' AND outcome IS NOT NULL
