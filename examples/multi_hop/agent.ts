@@ -1,6 +1,6 @@
 // Answers questions that take two facts by searching for them, with the OpenAI Agents SDK. `traced` makes a span of each search.
 
-import { Agent, MaxTurnsExceededError, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai/agents'
+import { Agent, MaxTurnsExceededError, ModelBehaviorError, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai/agents'
 import { z } from 'zod'
 
 import { tool as traced } from '../../agent/index.ts'
@@ -17,16 +17,20 @@ export interface Asking {
   readonly base_url: string
   readonly model: string
   readonly temperature?: number
+  readonly max_tokens?: number
 }
 
-/** What the agent says last; null where it only ever searched. */
-export async function answer({ base_url, model, temperature = 1 }: Asking, question: string): Promise<string | null> {
+/** What the agent says last; null where it only ever searched, or wrote what the SDK takes for no answer at all. */
+export async function answer(
+  { base_url, model, temperature = 1, max_tokens = MOST_TOKENS }: Asking,
+  question: string,
+): Promise<string | null> {
   const told = new Set<string>()
   const agent = new Agent({
     name: 'searcher',
     instructions: INSTRUCTIONS,
     model,
-    modelSettings: { temperature, maxTokens: MOST_TOKENS },
+    modelSettings: { temperature, maxTokens: max_tokens },
     tools: [
       tool({
         name: 'search',
@@ -44,7 +48,7 @@ export async function answer({ base_url, model, temperature = 1 }: Asking, quest
   try {
     return (await runner.run(agent, question, { maxTurns: MOST_TURNS })).finalOutput ?? null
   } catch (error) {
-    if (error instanceof MaxTurnsExceededError) return null
+    if (error instanceof MaxTurnsExceededError || error instanceof ModelBehaviorError) return null
     throw error
   }
 }
