@@ -1,5 +1,5 @@
 // From OTLP to ClickHouse, through Leyden and through the OpenTelemetry Collector. Each cell has fresh processes and an empty store,
-// which get whole passes over the load: for half of the time to warm up, since code is compiled as it runs, and then until the time is
+// which get whole passes over the load: first to warm up, since code is compiled as it runs, and then as long again until the time is
 // up. Wall time ends with the last acknowledgement, CPU time when everything is in ClickHouse: for the Collector, which acknowledges
 // from memory, that is later.
 
@@ -20,6 +20,8 @@ export interface IngestOptions {
   readonly transports: readonly string[]
   /** plain and tokens, whose calls carry token ids; and both as recorded with the Collector. */
   readonly loads: readonly string[]
+  /** storing, whole and collector. */
+  readonly what: readonly string[]
   readonly seconds: number
   readonly rounds: number
   /** Folder of a built Collector; '' for none. */
@@ -38,6 +40,7 @@ interface Cell {
 
 /** What is measured: how it is started, and what tells that all it was sent is in ClickHouse. */
 interface Candidate {
+  readonly what: string
   readonly name: string
   start(transport: string): Promise<Target>
   /** Rows stored, and rows that they become. */
@@ -57,12 +60,14 @@ interface Target {
 const SPANS_ONLY = 'SELECT count(), 0 FROM spans'
 const CANDIDATES: readonly Candidate[] = [
   {
+    what: 'storing',
     name: 'Leyden, storing',
     start: (transport) => startLeyden({ transport: ofLeyden(transport), rootGrace: '1h' }),
     stored: SPANS_ONLY,
     expects: ({ spans }) => [spans, 0],
   },
   {
+    what: 'whole',
     name: 'Leyden, whole',
     start: (transport) => startLeyden({ transport: ofLeyden(transport) }),
     stored: 'SELECT (SELECT count() FROM spans), (SELECT count() FROM transitions)',
@@ -73,6 +78,7 @@ const CANDIDATES: readonly Candidate[] = [
 const ofLeyden = (transport: string): string => (transport === 'grpc-js' ? transport : 'auto')
 
 const collectorOf = (binary: string): Candidate => ({
+  what: 'collector',
   name: 'Collector',
   start: () => startCollector(binary),
   stored: 'SELECT count(), 0 FROM otel_traces',
@@ -93,11 +99,11 @@ interface Result {
   readonly made: number
 }
 
-export async function ingest({ batches, transports, loads, seconds, rounds, collector }: IngestOptions): Promise<void> {
+export async function ingest({ batches, transports, loads, what, seconds, rounds, collector }: IngestOptions): Promise<void> {
   const binary = collector === '' ? null : await findCollector(collector)
   if (!binary)
     console.log(`${collector === '' ? 'No Collector was named (--collector)' : `${collector} holds no Collector`}: Leyden alone.\n`)
-  const candidates = binary ? [...CANDIDATES, collectorOf(binary)] : CANDIDATES
+  const candidates = [...CANDIDATES, ...(binary ? [collectorOf(binary)] : [])].filter((candidate) => what.includes(candidate.what))
   const rows: (string | number)[][] = []
   for (const kind of loads) {
     for (const batch of batches) {
@@ -118,7 +124,7 @@ export async function ingest({ batches, transports, loads, seconds, rounds, coll
     for (let round = 0; round < rounds; round++) {
       for (const [i, candidate] of candidates.entries()) results[i]!.push(await measure(candidate, cell, load, seconds))
     }
-    const peer = binary ? results.at(-1)! : null
+    const peer = candidates.at(-1)?.what === 'collector' ? results.at(-1)! : null
     return candidates.map(({ name }, i) => [name, cell.kind, cell.transport, cell.batch, ...summary(results[i]!, peer)])
   }
 }
@@ -148,7 +154,7 @@ async function measure(candidate: Candidate, { transport, batch }: Cell, load: L
   const sender = transport === 'http' ? httpSender(target.http, inFlight) : grpcSender(target.grpc)
   const cpu = async () => ({ own: await cpuSeconds(target.pid), clickhouse: await cpuSeconds(target.clickhouse.pid) })
   try {
-    const warm = await sendPasses(sender, load, { inFlight, first: 0, seconds: seconds / 2 })
+    const warm = await sendPasses(sender, load, { inFlight, first: 0, seconds })
     const [warmSpans, warmMade] = await settled(candidate, target, load, warm.passes)
     const before = await cpu()
     const { passes, acknowledged, failed, latencies, wall } = await sendPasses(sender, load, { inFlight, first: warm.passes, seconds })

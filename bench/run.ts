@@ -27,7 +27,7 @@ Usage:
   npm run bench -- air [--seeds 8]
       A toy agent taught by what its tools did: terminal reward only, raw payment, bonus, potential.
   npm run bench -- ingest [--collector <folder>] [--transport http,grpc,grpc-js] [--batch 1,64,512]
-                          [--load plain,tokens,recorded,recorded-tokens] [--seconds 5] [--rounds 1]
+                          [--load plain,tokens,recorded,recorded-tokens] [--what storing,whole,collector] [--seconds 5] [--rounds 1]
       Sends agents' spans over OTLP to a Leyden that stores them, to one that also makes transitions of them, and to an
       OpenTelemetry Collector, in turn: spans per CPU-second, per second, memory, and whether all that was acknowledged
       was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
@@ -67,6 +67,7 @@ const { positionals, values } = parseArgs({
     transport: { type: 'string', default: 'http,grpc' },
     batch: { type: 'string', default: '1,64,512' },
     load: { type: 'string', default: 'plain,tokens' },
+    what: { type: 'string', default: 'storing,whole,collector' },
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '1' },
     collector: { type: 'string', default: '' },
@@ -99,6 +100,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
       transports: list(values.transport),
       batches: numbers(values.batch),
       loads: list(values.load),
+      what: list(values.what),
       seconds: Number(values.seconds),
       rounds: Number(values.rounds),
       collector: values.collector,
