@@ -40,6 +40,7 @@ const contextOf = (id: string): Context => ({
   signal: 'rollouts',
   log: { debug() {}, info() {}, warn() {}, error() {} },
   count() {},
+  counter: () => () => {},
   gauge() {},
   extension() {
     throw new Error(`${id} needs an extension, and none runs here`)

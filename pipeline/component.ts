@@ -86,6 +86,8 @@ export interface Context {
   readonly log: Log
   /** Adds to a counter on /metrics. The component's own labels are already on it; `name` is without the `otelcol_` prefix and `_total`. */
   count(name: string, n?: number, labels?: Record<string, string>): void
+  /** The same for what is counted with every request: the counter is looked up once. */
+  counter(name: string, labels?: Record<string, string>): (n: number) => void
   /** A gauge on /metrics, read when scraped. */
   gauge(name: string, read: () => number, labels?: Record<string, string>): void
   /** The api of an extension that service::extensions lists. Throws, naming what to add, when there is none. */

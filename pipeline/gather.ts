@@ -8,41 +8,52 @@ const MOST_BYTES = 1 << 20
 
 interface Group {
   readonly batches: SpanBatch[]
+  readonly settled: Settled[]
   bytes: number
-  /** Hands them on; after that nothing joins them. */
-  readonly go: () => void
-  readonly taken: Promise<void>
 }
 
-/** Each request resolves when its group is taken. What goes wrong with one of them, unless it is that there is no room, is its own affair: each is tried alone. */
-export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>): (batch: SpanBatch) => Promise<void> {
+/** Called once: without an error when a request was taken. */
+export type Settled = (error?: unknown) => void
+
+/**
+ * Each request is told when its group is taken. What goes wrong with one of them, unless it is that there is no room, is its own affair: each
+ * is tried alone.
+ */
+export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>): (batch: SpanBatch, settled: Settled) => void {
   let open: Group | undefined
 
   function begin(): Group {
-    const batches: SpanBatch[] = []
-    let go!: () => void
-    const taken = new Promise<void>((resolve) => (go = () => resolve(next(batches))))
-    const group = { batches, bytes: 0, go, taken }
+    const group: Group = { batches: [], settled: [], bytes: 0 }
     setImmediate(close, group)
     return group
   }
 
+  /** Hands them on; after that nothing joins them. */
   function close(group: Group): void {
     if (open !== group) return
     open = undefined
-    group.go()
+    next(group.batches).then(
+      () => group.settled.forEach((settled) => settled()),
+      (error: unknown) => failed(group, error),
+    )
   }
 
-  return (batch) => {
+  function failed({ batches, settled }: Group, error: unknown): void {
+    if (batches.length === 1 || error instanceof Refused) settled.forEach((one) => one(error))
+    else settled.forEach((one, i) => alone(batches[i]!, one))
+  }
+
+  function alone(batch: SpanBatch, settled: Settled): void {
+    next([batch]).then(() => settled(), settled)
+  }
+
+  return (batch, settled) => {
     const size = batch.body.length
-    if (size > MOST_BYTES) return next([batch])
+    if (size > MOST_BYTES) return alone(batch, settled)
     if (open && open.bytes + size > MOST_BYTES) close(open)
-    const group = (open ??= begin())
-    group.batches.push(batch)
-    group.bytes += size
-    return group.taken.catch((error: unknown) => {
-      if (group.batches.length === 1 || error instanceof Refused) throw error
-      return next([batch])
-    })
+    open ??= begin()
+    open.batches.push(batch)
+    open.settled.push(settled)
+    open.bytes += size
   }
 }

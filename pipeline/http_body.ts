@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import { gunzip, type ZlibOptions } from 'node:zlib'
 
+import { copyBytes } from '../data/arena.ts'
 import type { Lease } from './admission.ts'
 
 /** A body that is not taken, with the status to answer. */
@@ -16,24 +17,29 @@ export class BodyError extends Error {
   }
 }
 
+/** Memory for a body whose size is announced; undefined where there is none to spare. It is asked once, when the first bytes have come. */
+export type BodyMemory = (bytes: number) => Buffer | undefined
+
 /**
  * The limit holds for what is sent and for what it unpacks to; `lease` is charged before memory is used. Throws BodyError, Refused
  * where there is no room, or whatever ended the connection.
  */
-export async function readBody(request: IncomingMessage, maxBytes: number, lease: Lease): Promise<Buffer> {
+export async function readBody(request: IncomingMessage, maxBytes: number, lease: Lease, memory?: BodyMemory): Promise<Buffer> {
   const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (coding !== 'identity' && coding !== 'gzip') {
     throw new BodyError(415, `unsupported content encoding ${JSON.stringify(coding)}, supported: gzip`)
   }
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
-  const sent = await collect(request, maxBytes, lease)
+  const sent = await collect(request, maxBytes, lease, memory)
   return coding === 'gzip' ? unzip(sent, maxBytes, lease) : sent
 }
 
 /** A body is charged as it comes: one that is announced and never sent holds no room. */
-function collect(request: IncomingMessage, maxBytes: number, lease: Lease): Promise<Buffer> {
+function collect(request: IncomingMessage, maxBytes: number, lease: Lease, memory: BodyMemory = () => undefined): Promise<Buffer> {
+  const announced = Number(request.headers['content-length'] ?? 0)
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
+    let whole: Buffer | undefined
     let size = 0
     let refused = false
     request.on('data', (chunk: Buffer) => {
@@ -42,14 +48,17 @@ function collect(request: IncomingMessage, maxBytes: number, lease: Lease): Prom
         size += chunk.length
         if (size > maxBytes) throw tooLarge(maxBytes)
         lease.add(chunk.length)
-        chunks.push(chunk)
+        if (size === chunk.length && announced > size) whole = memory(announced)
+        if (whole) copyBytes(chunk, 0, chunk.length, whole, size - chunk.length)
+        else chunks.push(chunk)
       } catch (error) {
         refused = true
         chunks.length = 0
         reject(error as Error)
       }
     })
-    request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)))
+    // Node sees to it that exactly as much comes as was announced.
+    request.on('end', () => resolve(whole?.subarray(0, size) ?? (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size))))
     request.on('error', reject)
   })
 }

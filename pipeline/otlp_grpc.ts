@@ -1,6 +1,8 @@
 // OTLP over gRPC: one unary method a signal, on a server of our own or on grpc-js.
 
 import { exportResponse, rpcStatus } from '../data/otlp_answer.ts'
+import type { Rejected } from '../data/scan.ts'
+import type { Lease } from './admission.ts'
 import type { Authenticate } from './auth.ts'
 import type { GrpcMethod, GrpcServerOptions, GrpcStatus } from './grpc/grpc.ts'
 import { createGrpcJsServer } from './grpc/grpc_js.ts'
@@ -50,12 +52,13 @@ export async function serveGrpc({ transport, address, option, authenticate, sign
 }
 
 function exporting(signal: OtlpSignal, take: Take): GrpcMethod {
-  return async (message) => {
-    const rejected = await take(signal, 'protobuf', (lease) => {
+  const answer = (rejected: readonly Rejected[]) => exportResponse(signal, rejected, 'protobuf')
+  return (message) => {
+    const read = (lease: Lease) => {
       lease.add(message.length)
       return message
-    })
-    return exportResponse(signal, rejected, 'protobuf')
+    }
+    return take(signal, 'protobuf', read, answer)
   }
 }
 

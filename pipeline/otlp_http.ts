@@ -3,8 +3,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import { CODE, exportResponse, rpcStatus, type Encoding, type Failure } from '../data/otlp_answer.ts'
+import type { Lease } from './admission.ts'
 import { Unauthenticated, type Authenticate } from './auth.ts'
 import type { AllowOrigin } from './cors.ts'
+import { createPool } from './grpc/pool.ts'
 import { BodyError, readBody } from './http_body.ts'
 import { createHttpServer, type HttpServerOptions } from './http_server.ts'
 import { close, listen, type Address } from './listen.ts'
@@ -17,18 +19,26 @@ export interface HttpOptions extends HttpServerOptions {
   readonly authenticate?: Authenticate | undefined
   readonly allowOrigin?: AllowOrigin | undefined
   readonly maxBodyBytes: number
+  /** What all bodies together may hold. */
+  readonly maxBytesInFlight: number
   /** Any other path is not found. */
   readonly paths: ReadonlyMap<string, OtlpSignal>
 }
 
+const TRIM_MS = 10_000
+
 /** Listens. `stop` resolves when the requests in flight are answered. */
-export async function serveHttp({ address, option, authenticate, allowOrigin, maxBodyBytes, paths, ...limits }: HttpOptions, take: Take) {
+export async function serveHttp(options: HttpOptions, take: Take) {
+  const { address, option, authenticate, allowOrigin, maxBodyBytes, maxBytesInFlight, paths, ...limits } = options
+  const pool = createPool(maxBytesInFlight, () => {})
+  const trimmer = setInterval(pool.trim, TRIM_MS).unref()
   let stopping = false
   const server = createHttpServer(limits, (request, response) => void answer(request, response))
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (allowOrigin?.(request, response)) return
     const encoding = encodingOf(request.headers['content-type'])
+    let held: Buffer | undefined
     try {
       await authenticate?.((name) => request.headers[name]?.toString())
       const signal = paths.get(request.url!.split('?', 1)[0]!)
@@ -41,14 +51,19 @@ export async function serveHttp({ address, option, authenticate, allowOrigin, ma
         const supported = Object.values(MEDIA_TYPE).join(', ')
         return refuse(response, 415, encoding, `415 unsupported media type, supported: [${supported}]`)
       }
-      const rejected = await take(signal, encoding, (lease) => readBody(request, maxBodyBytes, lease))
-      send(response, 200, MEDIA_TYPE[encoding], exportResponse(signal, rejected, encoding))
+      // Whoever announces much and sends little must not take memory from the others: of half of it, each gets what it announced.
+      const memory = (bytes: number) => (pool.used() + bytes > maxBytesInFlight / 2 ? undefined : (held = pool.take(bytes)))
+      const read = (lease: Lease) => readBody(request, maxBodyBytes, lease, memory)
+      const body = await take(signal, encoding, read, (rejected) => exportResponse(signal, rejected, encoding))
+      send(response, 200, MEDIA_TYPE[encoding], body)
     } catch (error) {
       const failure = failureOf(error)
       const status = error instanceof BodyError ? error.status : (STATUS[failure.code] ?? 500)
       if (failure.retryAfterMs !== undefined) response.setHeader('retry-after', Math.ceil(failure.retryAfterMs / 1_000))
       if (error instanceof Unauthenticated) response.setHeader('www-authenticate', error.challenge)
       fail(response, status, encoding, failure)
+    } finally {
+      if (held) pool.give(held)
     }
   }
 
@@ -70,6 +85,7 @@ export async function serveHttp({ address, option, authenticate, allowOrigin, ma
   const { port } = await listen(server, address, option)
   async function stop(): Promise<void> {
     stopping = true
+    clearInterval(trimmer)
     await close(server)
   }
   return { port, stop }

@@ -11,14 +11,15 @@ import { BodyError } from './http_body.ts'
 export type OtlpSignal = 'traces' | 'logs'
 
 /**
- * Takes one export request, reading its body first, which charges the lease for its memory. Resolves with what was rejected of it, once the
- * rest is taken for good.
+ * Takes one export request, reading its body first, which charges the lease for its memory. Resolves with the answer, made of what was
+ * rejected, once the rest is taken for good.
  */
 export type Take = (
   signal: OtlpSignal,
   encoding: Encoding,
   read: (lease: Lease) => Buffer | Promise<Buffer>,
-) => Promise<readonly Rejected[]>
+  answer: (rejected: readonly Rejected[]) => Buffer,
+) => Promise<Buffer>
 
 /** How an error reads to the client. One that nobody called permanent may pass, so the client is to keep its data. */
 export function failureOf(error: unknown): Failure {

@@ -67,6 +67,10 @@ export async function createTelemetry(config: TelemetryConfig, version = ''): Pr
       ...(pipeline && { signal: pipeline.signal }),
       log: ownLog,
       count: counting(labels),
+      counter(name, more = {}) {
+        const own = metrics.counter(name, { ...labels, ...more })
+        return (n) => void (own.total += n)
+      },
       gauge: (name, read, more = {}) => metrics.gauge(name, read, { ...labels, ...more }),
       extension<T>(wanted: string): T {
         const found = extensions.get(wanted)

@@ -142,6 +142,7 @@ export default receiver({
               authenticate: authenticating(http.auth, context, 'http'),
               allowOrigin: http.cors ? createCors(http.cors) : undefined,
               maxBodyBytes: http.max_request_body_size,
+              maxBytesInFlight: admission.request_limit_mib * MIB,
               paths: new Map(signals.map((signal) => [absolute(http[`${signal}_url_path`]), signal])),
               headersTimeout: http.read_header_timeout,
               requestTimeout: http.read_timeout,
@@ -166,34 +167,61 @@ type Bind = { readonly address: Address; readonly option: string }
 type Server = { readonly port: number; stop(): Promise<void> }
 
 /** What happens to a request, whatever it came by. Received is accepted plus refused, exactly. */
-function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { log, count }: Context): Take {
-  const pass = { traces: next.traces && gathering(next.traces), logs: next.logs && gathering(next.logs) }
-  return async (signal, encoding, read) => {
-    const items = signal === 'traces' ? 'spans' : 'log_records'
-    let accepted = 0
-    let refused = 0
-    let outcome = 'failure'
-    const lease = open()
-    try {
-      const reading = read(lease)
-      const body = reading instanceof Promise ? await reading : reading
-      const { batch, rejected } = scan(signal, encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body)
-      refused = rejected.length + batch.count
-      outcome = 'refused'
-      if (batch.count > 0) await pass[signal]!(batch)
-      refused = rejected.length
-      accepted = batch.count
-      outcome = 'success'
-      return rejected
-    } catch (error) {
-      // Back-pressure and bad requests are everyday; anything else is a fault behind us, and the client may not tell.
-      if (outcome === 'refused' && !(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
-      throw error
-    } finally {
-      lease.end()
-      count(`receiver_accepted_${items}`, accepted, { transport })
-      count(`receiver_refused_${items}`, refused, { transport })
-      count('receiver_requests', 1, { transport, outcome })
-    }
+function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { log, counter }: Context): Take {
+  const outcomes = (outcome: string) => counter('receiver_requests', { transport, outcome })
+  const requests = { success: outcomes('success'), refused: outcomes('refused'), failure: outcomes('failure') }
+  const signals = {
+    traces: counted('spans', next.traces && gathering(next.traces)),
+    logs: counted('log_records', next.logs && gathering(next.logs)),
   }
+
+  function counted(items: string, pass: ReturnType<typeof gathering> | undefined) {
+    const accepted = counter(`receiver_accepted_${items}`, { transport })
+    const refused = counter(`receiver_refused_${items}`, { transport })
+    return { pass: pass!, accepted, refused }
+  }
+
+  /** Promises and what they remember would cost a small request more than all else: it has one. */
+  return (signal, encoding, read, answer) =>
+    new Promise((resolve, reject) => {
+      const { pass, accepted, refused } = signals[signal]
+      const lease = open()
+
+      function end(outcome: keyof typeof requests): void {
+        lease.end()
+        requests[outcome](1)
+      }
+
+      function unread(error: unknown): void {
+        end('failure')
+        reject(error as Error)
+      }
+
+      function take(body: Buffer): void {
+        const { batch, rejected } = scan(signal, encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body)
+        const settled = (error?: unknown) => {
+          refused(error === undefined ? rejected.length : rejected.length + batch.count)
+          if (error === undefined) {
+            accepted(batch.count)
+            end('success')
+            resolve(answer(rejected))
+          } else {
+            // Back-pressure is everyday; anything else is a fault behind us, and the client may not tell.
+            if (!(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
+            end('refused')
+            reject(error as Error)
+          }
+        }
+        if (batch.count > 0) pass(batch, settled)
+        else settled()
+      }
+
+      try {
+        const reading = read(lease)
+        if (reading instanceof Promise) reading.then(take).catch(unread)
+        else take(reading)
+      } catch (error) {
+        unread(error)
+      }
+    })
 }

@@ -128,14 +128,12 @@ function writeTime(bytes: Buffer, at: number, source: Buffer, offset: number): n
 
 /** 0 where the span was not ended, or ended before it began. */
 function putDuration(rows: Rows, source: Buffer, start: number, end: number): void {
-  const isKnown = start !== 0 && end !== 0
-  let low = isKnown ? word(source, end) - word(source, start) : 0
-  let high = isKnown ? word(source, end + 4) - word(source, start + 4) : 0
-  if (low < 0) {
-    low += 2 ** 32
-    high--
+  let low = 0
+  let high = 0
+  if (start !== 0 && end !== 0 && !isBefore(source, end, start)) {
+    low = word(source, end) - word(source, start)
+    high = word(source, end + 4) - word(source, start + 4) - (lessThan(word(source, end), word(source, start)) ? 1 : 0)
   }
-  if (high < 0) low = high = 0
   reserve(rows, 8)
   const { bytes, length } = rows
   for (let i = 0; i < 4; i++) {
@@ -145,5 +143,15 @@ function putDuration(rows: Rows, source: Buffer, start: number, end: number): vo
   rows.length = length + 8
 }
 
-const word = (bytes: Buffer, at: number): number =>
-  (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
+/** Whether one fixed64 is less than another. */
+function isBefore(bytes: Buffer, one: number, other: number): boolean {
+  const high = word(bytes, one + 4)
+  const otherHigh = word(bytes, other + 4)
+  return high === otherHigh ? lessThan(word(bytes, one), word(bytes, other)) : lessThan(high, otherHigh)
+}
+
+/** Words are integers of 32 bits, since larger numbers would be objects: with the sign turned, they compare as if they had none. */
+const lessThan = (one: number, other: number): boolean => (one ^ SIGN) < (other ^ SIGN)
+const SIGN = 1 << 31
+
+const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)

@@ -85,12 +85,17 @@ export function testContext({ id = 'test', kind = 'processor' as Kind, signal = 
   const line = (level: string) => (message: string, fields?: Record<string, unknown>) => {
     lines.push({ text: `${level} ${message}`, fields })
   }
+  const count = (name: string, n = 1) => void (counts[name] = (counts[name] ?? 0) + n)
   return {
     id,
     kind,
     signal,
     log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
-    count: (name, n = 1) => void (counts[name] = (counts[name] ?? 0) + n),
+    count,
+    counter(name) {
+      count(name, 0)
+      return (n) => count(name, n)
+    },
     gauge: (name, read) => void (gauges[name] = read),
     extension<T>(wanted: string): T {
       if (!(wanted in extensions)) throw new Error(`needs the extension "${wanted}"`)

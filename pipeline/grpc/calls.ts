@@ -135,7 +135,7 @@ export function createCalls(
       if (bodies.isWhole(call)) {
         call.stage = 'running'
         call.since = now
-        run(call).catch(service.onError)
+        run(call)
       } else {
         drop(call)
         reset(call.id, CODE.protocolError)
@@ -145,23 +145,41 @@ export function createCalls(
     }
   }
 
-  async function run(call: Call): Promise<void> {
+  function run(call: Call): void {
     const held = call.slot?.length ?? 0
     service.handling(held)
+    start(call).then(
+      (answer) => ended(call, held, () => void (output.answer(call, answer) || (call.stage = 'answering'))),
+      (error: unknown) => ended(call, held, () => output.refuse(call.id, error instanceof Failure ? error : service.errorOf(error), false)),
+    )
+  }
+
+  function ended(call: Call, held: number, reply: () => void): void {
     try {
-      if (call.authenticated) await call.authenticated
-      if (call.cancelled) return
-      const message = bodies.message(call)
-      const answer = await (call.compressed === 1 ? runUnpacked(call, message) : call.method(message, call))
-      if (!call.cancelled && !output.answer(call, answer)) call.stage = 'answering'
-    } catch (error) {
-      if (!call.cancelled) output.refuse(call.id, error instanceof Failure ? error : service.errorOf(error), false)
-    } finally {
+      if (!call.cancelled) reply()
       service.handling(-held)
       bodies.release(call)
       if (call.stage === 'answering') call.since = performance.now()
       else remove(call)
+    } catch (error) {
+      service.onError(error)
     }
+  }
+
+  function start(call: Call): Promise<Uint8Array> {
+    if (call.authenticated || call.compressed === 1) return runLater(call)
+    try {
+      return call.method(bodies.message(call), call)
+    } catch (error) {
+      return Promise.reject(error as Error)
+    }
+  }
+
+  async function runLater(call: Call): Promise<Uint8Array> {
+    await call.authenticated
+    if (call.cancelled) return EMPTY
+    const message = bodies.message(call)
+    return call.compressed === 1 ? runUnpacked(call, message) : call.method(message, call)
   }
 
   async function runUnpacked(call: Call, packed: Buffer): Promise<Uint8Array> {
