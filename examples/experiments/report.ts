@@ -1,6 +1,6 @@
 // What came out, as a table and as a picture: every seed, and their median. No seed is left out.
 
-import type { Experiment } from './experiments.ts'
+import type { Experiment, Subject } from './experiments.ts'
 import type { Mean, Point, Result } from './seed.ts'
 
 export interface Series {
@@ -83,7 +83,7 @@ const COLORS = ['#1f6fb5', '#c2571a', '#3b8f4a', '#8a4fb0', '#b0873a']
 const NEAR = 2
 
 /** Mean training reward by version: thin, each seed; thick, their median. Circles: greedy evaluation. */
-export function picture({ name }: Experiment, series: readonly Series[]): string {
+export function picture({ name }: Subject, series: readonly Series[]): string {
   const versions = Math.max(1, ...series.flatMap(({ results }) => results.flatMap(({ train }) => train.map(({ version }) => version))))
   const x = (version: number) => LEFT + (version / versions) * (WIDTH - LEFT - RIGHT)
   const y = (reward: number) => HEIGHT - BOTTOM - reward * (HEIGHT - TOP - BOTTOM)

@@ -5,9 +5,10 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
-import { ablations, experiments, TASKS_PER_STEP, TRAIN_TASKS, type Experiment } from './experiments.ts'
+import { ablations, experiments, races, TASKS_PER_STEP, TRAIN_TASKS, type Experiment, type Race } from './experiments.ts'
+import { raceTable, shareOf, updatesUntilSuccess } from './race.ts'
 import { baseOf, halves, last, markdown, median, picture, type Series } from './report.ts'
-import { runTrial, shortForm, type Point, type Result, type Trial } from './seed.ts'
+import { runTrial, shortForm, type Mean, type Point, type Result, type Trial } from './seed.ts'
 
 const HELP = `Trains the agents of the experiments through the whole loop and reports what came out.
 
@@ -15,7 +16,7 @@ Usage:
   npm run experiments -- <name|all> [flags]
 
 Names:
-  ${experiments.map(({ name }) => name).join(', ')}
+  ${[...experiments, ...races].map(({ name }) => name).join(', ')}
 
 Flags:
   --seeds <n>       runs with seeds 1 to n (3)
@@ -39,21 +40,26 @@ const { values, positionals } = parseArgs({
 })
 const [name] = positionals
 const chosen = experiments.filter((experiment) => name === 'all' || experiment.name === name)
+const raced = races.filter((race) => (name === 'all' && !values.short) || race.name === name)
 const unknown = values.ablate.filter((what) => !(what in ablations))
-if (values.help || chosen.length === 0 || unknown.length > 0) {
+if (values.help || chosen.length + raced.length === 0 || unknown.length > 0) {
   if (unknown.length > 0) console.error(`there is nothing called "${unknown[0]}" to ablate\n`)
   console.log(HELP)
   process.exit(values.help ? 0 : 1)
 }
 
+/** Of the experiments: eight rollouts of a task, and the next ones begin while an update is made. */
+const SAMPLING = { group_size: 8, ahead: 1 } as const
+
 let failed = false
 for (const experiment of chosen) failed = !(await (values.short ? short(experiment) : full(experiment))) || failed
+for (const race of raced) failed = !(await run(race)) || failed
 process.exitCode = failed ? 1 : 0
 
 /** @returns whether training reward rose as it should */
 async function short(experiment: Experiment): Promise<boolean> {
   const folder = join(values.results, 'short', experiment.name)
-  const trial = { experiment, ...shortForm(experiment.short_steps, TASKS_PER_STEP), changes: [], folder }
+  const trial = { ...SAMPLING, experiment, ...shortForm(experiment.short_steps, TASKS_PER_STEP), changes: [], folder }
   const { steps, seconds } = await tried(trial, progress(`${experiment.name}, short`))
   const [before, after] = halves(steps)
   const rose = after - before >= experiment.short_rise
@@ -75,6 +81,7 @@ async function full(experiment: Experiment): Promise<boolean> {
       const folder = join(values.results, experiment.name, variant.replace(' ', '_') || 'as_is', `seed_${seed}`)
       const trial = {
         experiment,
+        ...SAMPLING,
         steps: experiment.steps,
         tasks_per_step: TASKS_PER_STEP,
         tasks: TRAIN_TASKS,
@@ -87,15 +94,44 @@ async function full(experiment: Experiment): Promise<boolean> {
     }
     series.push({ variant, results })
   }
-  mkdirSync(values.results, { recursive: true })
-  const table = markdown(experiment, series)
-  const write = (ending: string, content: string) => writeFileSync(join(values.results, `${experiment.name}.${ending}`), content)
-  write('json', `${JSON.stringify(series, null, 1)}\n`)
-  write('svg', picture(experiment, series))
-  write('md', table)
-  console.log(`\n${table}`)
+  report(experiment.name, series, markdown(experiment, series), picture(experiment, series))
   const results = series[0]?.results ?? []
   return median(results.map(last)) >= experiment.goal.trained && median(results.map(baseOf)) <= experiment.goal.base
+}
+
+/** @returns whether the goal was reached */
+async function run(race: Race): Promise<boolean> {
+  const arms: [string, readonly string[]][] = Object.entries(race.arms)
+  for (const what of values.ablate) {
+    for (const [value, changes] of Object.entries(ablations[what] ?? {}).slice(1)) arms.push([`${what} ${value}`, changes])
+  }
+  const { groups: tasks_per_step, group_size, most_updates: steps } = race
+  // The newest step may not be whole yet.
+  const enough = (means: readonly Mean[]) => Number.isFinite(updatesUntilSuccess(means.slice(0, -1)))
+  const lanes: Series[] = []
+  for (const [arm, changes] of arms) {
+    const results: Result[] = []
+    for (let seed = 1; seed <= Number(values.seeds); seed++) {
+      const folder = join(values.results, race.name, arm.replace(' ', '_'), `seed_${seed}`)
+      // Each update learns from what the version before it did.
+      const sampling = { steps, group_size, tasks_per_step, tasks: TRAIN_TASKS, ahead: 0 } as const
+      const trial = { ...sampling, experiment: race, evaluate: false, seed, changes, folder, enough }
+      results.push(await tried(trial, progress(`${race.name}, ${arm}, seed ${seed}`)))
+    }
+    lanes.push({ variant: arm, results })
+  }
+  report(race.name, lanes, raceTable(race, lanes), picture(race, lanes))
+  const [first, other] = [lanes[0], lanes.find(({ variant }) => variant === race.goal.arm)]
+  return first !== undefined && other !== undefined && shareOf(other, first) <= race.goal.share
+}
+
+function report(name: string, series: readonly Series[], table: string, drawn: string): void {
+  mkdirSync(values.results, { recursive: true })
+  const write = (ending: string, content: string) => writeFileSync(join(values.results, `${name}.${ending}`), content)
+  write('json', `${JSON.stringify(series, null, 1)}\n`)
+  write('svg', drawn)
+  write('md', table)
+  console.log(`\n${table}`)
 }
 
 /** A run that fails stands in the table as well, and the others go on. */

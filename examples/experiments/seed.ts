@@ -8,13 +8,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { removeDatabase, rowsOf } from '../clickhouse.ts'
 import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
-import { EVAL_TASKS, tasksOf, type Experiment } from './experiments.ts'
+import { EVAL_TASKS, tasksOf, type Subject } from './experiments.ts'
 
 export interface Trial {
-  readonly experiment: Experiment
+  readonly experiment: Subject
   /** Steps of training; 0 evaluations where short. */
   readonly steps: number
   readonly tasks_per_step: number
+  readonly group_size: number
+  /** Updates that rollouts may run ahead of. */
+  readonly ahead: 0 | 1
   /** Training tasks, each visited once before any comes again. */
   readonly tasks: number
   readonly evaluate: boolean
@@ -23,6 +26,8 @@ export interface Trial {
   readonly changes: readonly string[]
   /** Folder of this run alone. */
   readonly folder: string
+  /** Ends the run before its last step. */
+  readonly enough?: (steps: readonly Mean[]) => boolean
 }
 
 /** Both halves of a short form visit the same tasks, so that their rewards can be compared. */
@@ -106,8 +111,8 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     start('trainer', ['train', ...config])
     const runner = start('rollouts', [
       ...['rollouts', 'run', ...config, '--tasks', write('tasks.jsonl', tasksOf(experiment, 'train', trial.tasks)), ...evaluation],
-      ...['--policy', experiment.name, '--steps', String(steps), '--seed', String(seed), '--ahead', '1', '--workers', '2'],
-      ...['--tasks-per-step', String(trial.tasks_per_step)],
+      ...['--policy', experiment.name, '--steps', String(steps), '--seed', String(seed), '--workers', '2'],
+      ...['--tasks-per-step', String(trial.tasks_per_step), '--group-size', String(trial.group_size), '--ahead', String(trial.ahead)],
       ...['--concurrency', String(experiment.concurrency), '--endpoint', `http://localhost:${endpoint}`],
       ...['--otlp', `http://localhost:${otlp}`, '--', ...experiment.worker],
     ])
@@ -116,6 +121,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
       const of = (wanted: string) => found.flatMap(({ mode, ...point }) => (mode === wanted ? [point] : []))
       return { train: of('train'), evaluations: of('val') }
     }
+    const means = () => rowsOf<Mean>(data, rewardsByStep(trial.tasks_per_step))
     let running = true
     const done = runner.done.finally(() => (running = false))
     done.catch(() => {})
@@ -123,6 +129,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
       await Promise.race([done, sleep(LOOK_MS)])
       const { train, evaluations } = await points()
       told(train, evaluations)
+      if (trial.enough?.(await means())) await runner.stop()
       clock()
     }
     await done
@@ -131,7 +138,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     const result: Result = {
       seed,
       ...(await points()),
-      steps: await rowsOf<Mean>(data, rewardsByStep(trial.tasks_per_step)),
+      steps: await means(),
       tokens: spent?.tokens ?? 0,
       endings: Object.fromEntries(endings.map(({ ending, attempts }) => [ending, attempts])),
       seconds: clock(),
