@@ -7,7 +7,7 @@ import { DESKS, DONE, ITEMS, NOTHING, SEEN, TOOLS } from './warehouse.ts'
 
 export const making: Making = {
   language: {
-    words: [...DESKS.map(({ name }) => name), ...ITEMS, 'order', '?', DONE, NOTHING, SEEN, ERROR, GIVEN_UP],
+    words: [...DESKS.map(({ name }) => name), ...ITEMS, 'order', SEEN, DONE, '?', ERROR, GIVEN_UP, NOTHING],
     tools: TOOLS.map((name) => ({ name, argument: 'item' })),
     digits: false,
   },

@@ -11,7 +11,6 @@ const MOST_BEFORE = 4
 const GIVES_UP = 0.12
 const RIGHT = 0.15
 const LOOKS = 0.25
-const ANOTHER_DESK = 0.35
 /** Where nobody reads an item. */
 const UNREADABLE = '?'
 
@@ -20,7 +19,7 @@ export function demonstration(random: Random): Demonstration {
   const messages: Message[] = asked(desk, item)
   for (let before = random.integer(0, MOST_BEFORE); before > 0; before--) {
     const { tool, of } = call(desk, item, random)
-    const said = of === UNREADABLE ? ERROR : tool === LOOK && of === item ? SEEN : NOTHING
+    const said = of === UNREADABLE ? ERROR : tool === LOOK && of === item ? `${SEEN} ${item}` : NOTHING
     messages.push({ role: 'assistant', content: toolCall(tool, 'item', of) }, { role: 'tool', content: said })
   }
   if (random.chance(GIVES_UP)) return { messages, reply: GIVEN_UP }
@@ -35,5 +34,5 @@ function call(desk: Desk, item: string, random: Random): { tool: string; of: str
   const chosen = random.next()
   if (chosen < RIGHT) return { tool: desk.tool, of }
   if (chosen < RIGHT + LOOKS) return { tool: LOOK, of }
-  return { tool: chosen < RIGHT + LOOKS + ANOTHER_DESK ? another.tool : random.pick(TOOLS), of }
+  return { tool: random.chance(0.6) ? another.tool : random.pick(TOOLS), of }
 }

@@ -22,7 +22,7 @@ export const ITEMS = ['lamp', 'chair', 'table', 'clock', 'vase', 'kettle', 'rug'
 
 /** What tools say. */
 export const DONE = 'done'
-export const NOTHING = 'none'
+export const NOTHING = 'nothing'
 export const SEEN = 'fine'
 
 const WORKS = 0.8
@@ -41,8 +41,9 @@ export function openWarehouse(ordered: string, random: () => number): Warehouse 
     passed: () => passed,
     use(tool, item) {
       if (!ITEMS.includes(item)) throw new Error(`there is no item "${item}"`)
-      if (tool === LOOK) return item === ordered ? SEEN : NOTHING
-      if (item !== ordered || tool !== DESKS[passed]?.tool || random() >= WORKS) return NOTHING
+      if (item !== ordered) return NOTHING
+      if (tool === LOOK) return `${SEEN} ${item}`
+      if (tool !== DESKS[passed]?.tool || random() >= WORKS) return NOTHING
       passed++
       return DONE
     },
