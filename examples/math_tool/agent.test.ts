@@ -1,0 +1,32 @@
+// The agent as it is, in Python, through the whole loop: ten steps of 48 rollouts. Needs its packages, as requirements.txt names them.
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { expect, test } from 'vitest'
+
+import { experiments } from '../experiments/experiments.ts'
+import { halves } from '../experiments/report.ts'
+import { runTrial, shortForm } from '../experiments/seed.ts'
+
+const experiment = experiments.find(({ name }) => name === 'math_tool')!
+const [python] = experiment.worker as [string]
+const there = spawnSync(python, ['-c', 'import autogen_agentchat, opentelemetry.sdk']).status === 0
+
+const SHORT = shortForm(10, 6)
+// Of a step's six groups four have signal, more or less.
+const CHANGES = ['extensions::trainer::groups_per_step: 4']
+
+test.skipIf(!there)(`its reward rises${there ? '' : ` (skipped: ${python} has no AutoGen)`}`, { timeout: 180_000 }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'leyden-math-tool-'))
+  try {
+    const { steps, endings } = await runTrial({ experiment, ...SHORT, changes: CHANGES, folder }, () => {})
+    const [before, after] = halves(steps)
+    expect(after - before).toBeGreaterThan(0.05)
+    expect(endings).toEqual({ succeeded: SHORT.steps * SHORT.tasks_per_step * 8 })
+  } finally {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+})
