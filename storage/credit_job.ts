@@ -9,7 +9,7 @@ import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { CreditSpec, Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
-import { openCreditRows, putCredit, writeCredit, type Writer } from './credit_rows.ts'
+import { openCreditRows, putCredit, revisionsAnew, withCreditStaging, writeCredit, type CreditRows, type Writer } from './credit_rows.ts'
 import {
   groupsLeftOut,
   inGroups,
@@ -24,7 +24,7 @@ import {
 } from './group_members.ts'
 import { groupId } from './groups.ts'
 import type { Lease } from './lease.ts'
-import type { Become, Credited } from './recredit.ts'
+import type { Become } from './recredit.ts'
 import type { RolloutKey } from './reward_targets.ts'
 import { putRolloutRow, ROLLOUT_COLUMNS, type RolloutRow } from './rollout_rows.ts'
 import { openRows, putFloat64, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
@@ -61,7 +61,18 @@ interface Compared extends Member {
   /** Its transitions where they are to be stored with it; undefined where they stay as they are. */
   readonly assigned?: readonly AssignedStep[]
 }
-type Group = readonly [id: string, members: readonly Compared[]]
+
+/** What is to be stored together. */
+interface Credit {
+  readonly steps: CreditRows
+  /** Rows of `rollouts`: those with new returns. */
+  readonly rollouts: Rows
+  /** Rows of `credits`. */
+  readonly credits: Rows
+  readonly now: number
+}
+
+const openCredit = (anew: boolean): Credit => ({ steps: openCreditRows(anew), rollouts: openRows(), credits: openRows(), now: steadyNow() })
 
 /** A group that may be complete. */
 interface Wait {
@@ -139,7 +150,17 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     const isReady = ([group, members]: readonly [string, Member[]]) =>
       isComplete(members) || ((isEndless(members) || settles.has(group)) && isSettled(members))
     const ready = [...groups].filter(isReady)
-    if (ready.length > 0) await credit(ready, versions)
+    if (ready.length > 0) {
+      const revisions = await revisionsAnew(
+        writer,
+        ready.flatMap(([, members]) => members),
+      )
+      await withCreditStaging(writer, false, async (staging) => {
+        const credit = openCredit(false)
+        for (const [group, members] of ready) putGroup(credit, group, members, versions)
+        await store(credit, revisions, staging)
+      })
+    }
     rest(ready, steadyNow() - now)
     const credited = new Set(ready.map(([group]) => group))
     for (const [group, wait] of due) {
@@ -166,57 +187,49 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 
   async function creditAnew(rollouts: readonly RolloutKey[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
-    const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
-    const wanted = new Set(rollouts.map(keyOf))
-    const changed = new Map<string, Credited>()
-    const concerned = new Set<string>()
-    for (const row of rows) {
-      if (!wanted.has(keyOf(row))) continue
-      if (row.group_id !== '') concerned.add(row.group_id)
-      const credited = become(row)
-      if (credited) changed.set(keyOf(row), credited)
-    }
-    const groups = inGroups(rows, concerned, (row) => asChanged(row, changed.get(keyOf(row))))
-    const isReady = (group: string, members: readonly Member[]) =>
-      isComplete(members) || ((settled || versions.has(group)) && isSettled(members))
-    const ready = [...groups].filter(([group, members]) => isReady(group, members))
-    const compared = new Set(ready.map(([group]) => group))
-    for (const group of groups.keys()) if (!compared.has(group)) waiting.set(group, { at: 0 })
-    await credit(ready, versions, [...changed.values()], after)
+    await withCreditStaging(writer, true, async (staging) => {
+      const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
+      const stepped = rows.filter(({ returns }) => returns.length > 0)
+      const revisions = await revisionsAnew(writer, stepped)
+      const wanted = new Set(rollouts.map(keyOf))
+      const credit = openCredit(true)
+      const compare = (row: RolloutRow): Compared => {
+        const credited = wanted.has(keyOf(row)) ? become(row) : null
+        if (!credited) return memberOf(row)
+        putRollout(credit, credited.row, revisions)
+        return { ...memberOf(credited.row), credit: credited.credit, assigned: credited.steps }
+      }
+      const concerned = new Set(rows.flatMap((row) => (wanted.has(keyOf(row)) ? [row.group_id] : [])))
+      // Group by group to the end, since what is held for longer costs more to collect than it took to make.
+      for (const [group, own] of inGroups(rows, concerned)) {
+        const members = own.map(compare)
+        const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
+        if (isReady) putGroup(credit, group, members, versions)
+        else putUncompared(credit, members)
+        if (group !== '' && !isReady) waiting.set(group, { at: 0 })
+      }
+      await store(credit, revisions, staging, after)
+    })
     if (waiting.size > 0) work()
   }
 
-  /** @param anew rollouts that are stored with new returns, also where their groups are not compared yet @param after see AgainOptions */
-  async function credit(
-    groups: readonly Group[],
-    versions: ReadonlyMap<string, number>,
-    anew: readonly Credited[] = [],
+  /** @param after see AgainOptions */
+  async function store(
+    { steps, rollouts, credits }: Credit,
+    revisions: ReadonlyMap<string, number>,
+    staging: Promise<string>,
     after?: Promise<void>,
   ): Promise<void> {
-    const now = steadyNow()
-    const steps = openCreditRows(anew.length > 0)
-    const credits = openRows()
-    for (const [group, members] of groups) {
-      const version = (versions.get(group) ?? 0) + 1
-      const spec = members.at(-1)!.credit
-      const result = groupAdvantages(
-        members.map((member) => ({ ...member, excluded: member.mode === 'val' })),
-        spec,
-      )
-      for (const [i, member] of members.entries()) putCredit(steps, member, result.advantages[i]!, version, member.assigned)
-      putCreditsRow(credits, group, version, spec, result, now)
+    await Promise.all([writeCredit(writer, steps, revisions, staging), after])
+    const commit = () => rollouts.count > 0 && insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
+    const count = () => credits.count > 0 && insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
+    // A late reward whose rollout's row is lost with this process is found again, since nothing covers it.
+    if (after && revisions.size === 0) {
+      await Promise.all([commit(), count()])
+    } else {
+      await commit()
+      await count()
     }
-    const compared = new Set(groups.map(([group]) => group))
-    for (const { row, steps: own } of anew) {
-      if (compared.has(row.group_id)) continue
-      const advantages = own.map(({ advantage }) => advantage)
-      putCredit(steps, row, advantages, null, own)
-    }
-    const [revisions] = await Promise.all([writeCredit(writer, steps), after])
-    const rollouts = openRows()
-    for (const { row } of anew) putRolloutRow(rollouts, { ...row, revision: revisions.get(keyOf(row)) ?? row.revision }, now)
-    if (rollouts.count > 0) await insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
-    if (credits.count > 0) await insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
   }
 
   async function close(): Promise<void> {
@@ -232,14 +245,38 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 const holds = (members: readonly Member[] = [], last: Rollout | undefined): boolean =>
   members.some((member) => last && keyOf(member) === keyOf(last) && member.revision >= last.revision)
 
-/** What changed counts as it is to be stored. */
-function asChanged(row: RolloutRow, now: Credited | undefined): Compared {
-  return now ? { ...memberOf(now.row), credit: now.credit, assigned: now.steps } : memberOf(row)
-}
-
 const keyOf = ({ rollout_id, attempt_id }: RolloutKey): string => routeKey(rollout_id, attempt_id)
 
 const CREDIT_COLUMNS = 'tenant, group_id, credit_version, method, members, baseline, effective_size, created_at'
+
+function putGroup(
+  { steps, credits, now }: Credit,
+  group: string,
+  members: readonly Compared[],
+  versions: ReadonlyMap<string, number>,
+): void {
+  const version = (versions.get(group) ?? 0) + 1
+  const spec = members.at(-1)!.credit
+  const result = groupAdvantages(
+    members.map((member) => ({ ...member, excluded: member.mode === 'val' })),
+    spec,
+  )
+  for (const [i, member] of members.entries()) putCredit(steps, member, result.advantages[i]!, version, member.assigned)
+  putCreditsRow(credits, group, version, spec, result, now)
+}
+
+/** Those with new returns are stored with these, also where their group is not compared yet. */
+function putUncompared({ steps }: Credit, members: readonly Compared[]): void {
+  for (const member of members) {
+    if (!member.assigned) continue
+    const advantages = member.assigned.map(({ advantage }) => advantage)
+    putCredit(steps, member, advantages, null, member.assigned)
+  }
+}
+
+function putRollout({ rollouts, now }: Credit, row: RolloutRow, revisions: ReadonlyMap<string, number>): void {
+  putRolloutRow(rollouts, { ...row, revision: revisions.get(keyOf(row)) ?? row.revision }, now)
+}
 
 function putCreditsRow(
   rows: Rows,

@@ -85,26 +85,38 @@ export interface Writer {
   nextRevisions(rollouts: readonly RevisionKey[]): Promise<Map<string, number>>
 }
 
-/** @returns the revisions that were written, by routeKey: none where rows could be updated. Whoever stores a rollout's row commits its own. */
-export async function writeCredit(writer: Writer, { rollouts, rows, anew }: CreditRows): Promise<Map<string, number>> {
-  if (rows.count === 0) return new Map()
-  const columns = { ...COMPARED, ...(anew ? { assigned: 'Bool', ...ASSIGNED } : {}) }
-  const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
-  let revisions = new Map<string, number>()
-  // One tuple, so that each row is looked up once.
-  await withStaging(commands(writer), `key String, rollout_id String, row Tuple(${types.join(', ')})`, async (staging) => {
-    const [canUpdate] = await Promise.all([writer.canUpdate(), writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())])
-    const value = (column: string, key: string) => {
-      const staged = (name: string) => `tupleElement(joinGet(${staging}, 'row', ${key}), '${name}')`
-      if (column === 'credit_version') return staged(column)
-      const own = `${staged(column)}[step % ${STEPS} + 1]`
-      return column in COMPARED ? own : `if(${staged('assigned')}, ${own}, ${column})`
-    }
-    const set = [...Object.keys(COMPARED), ...(anew ? Object.keys(ASSIGNED) : [])]
-    if (canUpdate) await update(writer, staging, set, value)
-    else revisions = await revise(writer, rollouts, staging, set, value)
-  })
-  return revisions
+const columnsOf = (anew: boolean) => ({ ...COMPARED, ...(anew ? { assigned: 'Bool', ...ASSIGNED } : {}) })
+
+/** Credit on its way: a table for it, which is made while others read. One tuple, so that each row is looked up once. */
+export function withCreditStaging(writer: Writer, anew: boolean, use: (staging: Promise<string>) => Promise<void>): Promise<void> {
+  const types = Object.entries(columnsOf(anew)).map(([name, type]) => `${name} ${type}`)
+  return withStaging(commands(writer), `key String, rollout_id String, row Tuple(${types.join(', ')})`, use)
+}
+
+/** Numbers of the revisions that credit for these rollouts makes, by routeKey: none where rows can be updated. */
+export async function revisionsAnew(writer: Writer, rollouts: readonly RevisionKey[]): Promise<Map<string, number>> {
+  return (await writer.canUpdate()) ? new Map() : writer.nextRevisions(rollouts)
+}
+
+/** @param revisions see revisionsAnew: whoever stores a rollout's row commits its own */
+export async function writeCredit(
+  writer: Writer,
+  { rollouts, rows, anew }: CreditRows,
+  revisions: ReadonlyMap<string, number>,
+  made: Promise<string>,
+): Promise<void> {
+  if (rows.count === 0) return
+  const staging = await made
+  await writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())
+  const value = (column: string, key: string) => {
+    const staged = (name: string) => `tupleElement(joinGet(${staging}, 'row', ${key}), '${name}')`
+    if (column === 'credit_version') return staged(column)
+    const own = `${staged(column)}[step % ${STEPS} + 1]`
+    return column in COMPARED ? own : `if(${staged('assigned')}, ${own}, ${column})`
+  }
+  const set = [...Object.keys(COMPARED), ...(anew ? Object.keys(ASSIGNED) : [])]
+  if (revisions.size === 0) await update(writer, staging, set, value)
+  else await revise(writer, rollouts, revisions, staging, set, value)
 }
 
 /** What becomes of a column, in SQL. */
@@ -127,12 +139,12 @@ const REVISION_KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revi
 async function revise(
   writer: Writer,
   rollouts: readonly RevisionKey[],
+  numbers: ReadonlyMap<string, number>,
   staging: string,
   set: readonly string[],
   value: Value,
-): Promise<Map<string, number>> {
+): Promise<void> {
   const { command } = commands(writer)
-  const numbers = await writer.nextRevisions(rollouts)
   const rows = openRows()
   for (const { rollout_id, attempt_id, revision } of rollouts) {
     putString(rows, `${rollout_id}\0${attempt_id}\0${revision}`)
@@ -140,7 +152,8 @@ async function revise(
     putUInt32(rows, numbers.get(routeKey(rollout_id, attempt_id))!)
     rows.count++
   }
-  await withStaging({ command }, 'key String, rollout_id String, next UInt32', async (next) => {
+  await withStaging({ command }, 'key String, rollout_id String, next UInt32', async (made) => {
+    const next = await made
     await writer.insert(next, 'key, rollout_id, next', written(rows), randomUUID())
     const numbered = (stamp: string) => `joinGet(${next}, 'next', revision_key) AS revision, now64(3) AS ${stamp}`
     await command(`
@@ -158,7 +171,6 @@ async function revise(
         FROM (SELECT *, ${REVISION_KEY} AS revision_key FROM ${table} WHERE ${these(next)}) WHERE revision_key IN (SELECT key FROM ${next})`)
     }
   })
-  return numbers
 }
 
 /** Asks once; a server does not learn it while it runs. */

@@ -47,17 +47,19 @@ export function memberOf({
 
 /** Attempts by group, in the order in which they began. */
 export async function membersOf(deps: Deps, groups: readonly string[]): Promise<Map<string, Member[]>> {
-  return groups.length === 0 ? new Map() : inGroups(await rolloutsOfGroups(deps, groups), new Set(groups), memberOf)
+  if (groups.length === 0) return new Map()
+  const found = inGroups(await rolloutsOfGroups(deps, groups), new Set(groups))
+  return new Map([...found].map(([group, rows]) => [group, rows.map(memberOf)]))
 }
 
-/** What becomes of those rows that are in one of the groups, group by group. */
-export function inGroups<M>(rows: readonly RolloutRow[], groups: ReadonlySet<string>, become: (row: RolloutRow) => M): Map<string, M[]> {
-  const found = new Map<string, M[]>()
+/** Those rows that are in one of the groups, group by group. */
+export function inGroups(rows: readonly RolloutRow[], groups: ReadonlySet<string>): Map<string, RolloutRow[]> {
+  const found = new Map<string, RolloutRow[]>()
   for (const row of rows) {
     if (!groups.has(row.group_id)) continue
     const group = found.get(row.group_id)
-    if (group) group.push(become(row))
-    else found.set(row.group_id, [become(row)])
+    if (group) group.push(row)
+    else found.set(row.group_id, [row])
   }
   return found
 }

@@ -38,7 +38,7 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
   const placed: LateReward[] = []
   const inPlace = (row: RolloutRow): Credited | null => {
     const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
-    const outline = JSON.parse(row.outline) as Outline
+    const outline = JSON.parse(String(row.outline)) as Outline
     const rewards = JSON.parse(row.rewards) as OutlinedRewards
     const late = own.flatMap((one) => one.rewards)
     const added = placedIn(outline, rewards, late, responses, force)

@@ -54,7 +54,7 @@ export async function recredit({ credit, ...writer }: Deps, request: Recredit): 
     rollouts++
     const rewards = JSON.parse(row.rewards) as OutlinedRewards
     const options = request.reward_options ?? rewards.options
-    return creditAgain(row, JSON.parse(row.outline) as Outline, { ...rewards, ...(options && { options }) }, request.credit)
+    return creditAgain(row, JSON.parse(String(row.outline)) as Outline, { ...rewards, ...(options && { options }) }, request.credit)
   }
   for (let i = 0; i < wanted.length; i += TOGETHER) await credit.again(wanted.slice(i, i + TOGETHER), become, { settled: true })
   return { rollouts, groups: groups.size }

@@ -3,7 +3,7 @@
 import type { Reward, Rollout } from '../data/rollout.ts'
 import { groupId } from './groups.ts'
 import { outline } from './outline.ts'
-import { putArray, putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
+import { putArray, putBytes, putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
 
 export const ROLLOUT_COLUMNS = `tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision,
   started_at, ended_at, spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, rewards, outline, committed_at`
@@ -36,9 +36,10 @@ export interface RolloutRow extends Pick<
   /** Of each transition. */
   readonly agents: readonly string[]
   readonly returns: readonly (number | null)[]
-  /** JSON of OutlinedRewards and of Outline. */
+  /** JSON of OutlinedRewards. */
   readonly rewards: string
-  readonly outline: string
+  /** JSON of Outline; as it was read where it was, since thousands are held until their turn comes. */
+  readonly outline: string | Buffer
 }
 
 export function putRollout(rows: Rows, rollout: Rollout, committedAt: number): void {
@@ -78,7 +79,8 @@ export function putRolloutRow(rows: Rows, row: RolloutRow, committedAt: number):
   putArray(rows, row.agents, putString)
   putArray(rows, row.returns, putNumber)
   putString(rows, row.rewards)
-  putString(rows, row.outline)
+  if (typeof row.outline === 'string') putString(rows, row.outline)
+  else putBytes(rows, row.outline)
   putUInt64(rows, committedAt)
   rows.count++
 }

@@ -8,6 +8,7 @@ import {
   isAtEnd,
   openReader,
   readArray,
+  readBytes,
   readFloat64,
   readInt64,
   readNullable,
@@ -75,7 +76,7 @@ function readRollout(reader: Reader): RolloutRow {
     agents: readArray(reader, readString),
     returns: readArray(reader, readReturn),
     rewards: readString(reader),
-    outline: readString(reader),
+    outline: readBytes(reader),
   }
 }
 
