@@ -2,7 +2,6 @@
 // points back at the one before it that belongs to the same chain, so a chain is two numbers. What is written over is gone, and with it
 // every chain that began there.
 
-import { allocate, copyBytes } from './arena.ts'
 import { payloadSize, payloadStart, resource, scope, type Envelope, type RawItem, type SpanBatch } from './span_batch.ts'
 
 /** Bytes written before its first request, and before its last item. */
@@ -29,8 +28,8 @@ const MOST = 2 ** 31 - 4
 
 export function spanRing(size: number): SpanRing {
   const capacity = Math.min(size, MOST) & ~3
-  const bytes = allocate(capacity)
-  const words = new Uint32Array(bytes.buffer, bytes.byteOffset, capacity >>> 2)
+  const bytes = Buffer.allocUnsafeSlow(capacity)
+  const words = new Uint32Array(bytes.buffer)
   /** Everything written so far: where the next item goes, modulo the capacity. */
   let end = 0
   /** Chains that began before are gone. */
@@ -96,7 +95,7 @@ export function spanRing(size: number): SpanRing {
     if (head + batch.body.length > capacity) return false
     itemsAt = room(head + batch.body.length)
     bodyAt = (itemsAt % capacity) + head
-    copyBytes(batch.body, 0, batch.body.length, bytes, bodyAt)
+    batch.body.copy(bytes, bodyAt)
     latest = batch
     return true
   }

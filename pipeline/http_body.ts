@@ -4,7 +4,6 @@ import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import { gunzip, type ZlibOptions } from 'node:zlib'
 
-import { copyBytes } from '../data/arena.ts'
 import type { Lease } from './admission.ts'
 
 /** A body that is not taken, with the status to answer. */
@@ -49,7 +48,7 @@ function collect(request: IncomingMessage, maxBytes: number, lease: Lease, memor
         if (size > maxBytes) throw tooLarge(maxBytes)
         lease.add(chunk.length)
         if (size === chunk.length && announced > size) whole = memory(announced)
-        if (whole) copyBytes(chunk, 0, chunk.length, whole, size - chunk.length)
+        if (whole) chunk.copy(whole, size - chunk.length)
         else chunks.push(chunk)
       } catch (error) {
         refused = true

@@ -1,7 +1,6 @@
 // The body of a unary call: five bytes (compressed or not, and a length), then the message. Its memory comes from the pool once its
 // length is known, and each byte is copied there once.
 
-import { copyBytes } from '../../data/arena.ts'
 import { Failure, STATUS, type GrpcLimits, type Limit } from './grpc.ts'
 import type { Pool } from './pool.ts'
 
@@ -44,7 +43,7 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
     const got = body.got + to - start
     if (got > body.length) throw new Failure(STATUS.unimplemented, 'more than one message in a unary call')
     if (got > body.slot!.length) enlarge(body, got)
-    copyBytes(bytes, start, to, body.slot!, body.got)
+    bytes.copy(body.slot!, body.got, start, to)
     body.got = got
   }
 
@@ -65,7 +64,7 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
   function enlarge(body: Body, needed: number): void {
     const small = body.slot!
     body.slot = pool.take(Math.min(body.length, Math.max(needed, 2 * small.length)))
-    copyBytes(small, 0, body.got, body.slot, 0)
+    small.copy(body.slot, 0, 0, body.got)
     pool.give(small)
   }
 

@@ -2,11 +2,10 @@
 // the rest of receiving a large message; only a client's socket can be told to read elsewhere (option `onread`). So the connection is
 // handed to such a socket. Should a Node come that keeps its handle elsewhere, the socket is read as usual.
 
-import { allocate } from '../../data/arena.ts'
 import { Socket, type OnReadOpts, type SocketConstructorOpts } from 'node:net'
 
 const READ_BYTES = 256 << 10
-const buffer = allocate(READ_BYTES)
+const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
 
 /** Takes a socket of a server with `pauseOnConnect` and returns the one that replaces it, paused. `receive` must not keep the piece. */
 export function readDirectly(accepted: Socket, receive: (piece: Buffer) => void): Socket {

@@ -1,7 +1,6 @@
 // Memory for messages. Fresh buffers of a megabyte cost page faults and garbage collection, more than reading the message does, so
 // they are reused; all that is lent out or kept stays within one budget.
 
-import { allocate } from '../../data/arena.ts'
 import { Refused } from '../component.ts'
 import type { Limit } from './grpc.ts'
 
@@ -58,7 +57,7 @@ export function createPool(budget: number, limited: (limit: Limit) => void): Poo
         return buffer
       }
       reserve(size)
-      return allocate(size)
+      return Buffer.allocUnsafeSlow(size)
     },
     give(buffer) {
       used -= buffer.length
