@@ -22,7 +22,7 @@ const CHANGES = ['extensions::trainer::groups_per_step: 4']
 test.skipIf(!there)(`its reward rises${there ? '' : ` (skipped: ${python} has no AutoGen)`}`, { timeout: 180_000 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'leyden-math-tool-'))
   try {
-    const { steps, endings } = await runTrial({ experiment, ...SHORT, changes: CHANGES, folder }, () => {})
+    const { steps, endings } = await runTrial({ experiment, ...SHORT, group_size: 8, ahead: 1, changes: CHANGES, folder }, () => {})
     const [before, after] = halves(steps)
     expect(after - before).toBeGreaterThan(0.05)
     expect(endings).toEqual({ succeeded: SHORT.steps * SHORT.tasks_per_step * 8 })
