@@ -37,10 +37,11 @@ export async function replayAndDoctor(spans: number): Promise<void> {
     }
     const replaying = await launch(`clickhouse_traces: {progress_file: ${join(clickhouse.folder, 'progress')}}`, '1h')
     // From when it is up; what it has replayed by then does not count.
-    const [before, begun, cpuBefore] = [await stored(clickhouse.numbers), performance.now(), await cpuSeconds(replaying.pid!)]
+    const cpu = () => Promise.all([replaying.pid!, clickhouse.pid].map(cpuSeconds))
+    const [before, begun, cpuBefore] = [await stored(clickhouse.numbers), performance.now(), await cpu()]
     await reached(clickhouse.numbers, STORED, there.spans)
     const replayed = performance.now() - begun
-    const replayCpu = (await cpuSeconds(replaying.pid!)) - cpuBefore
+    const replayCpu = (await cpu()).map((seconds, i) => (seconds - cpuBefore[i]!).toFixed(1))
     const rest = there.spans - before
     await end(replaying, 'SIGKILL')
 
@@ -55,11 +56,11 @@ export async function replayAndDoctor(spans: number): Promise<void> {
     await doctor(config, last)
     const took = performance.now() - asked
     const rows = [
-      ['spans replayed and stored', rest, seconds(replayed), Math.round((rest / replayed) * 1e3), replayCpu.toFixed(1)],
-      ['rollouts made of them, starting included', there.rollouts, '', '', makingCpu.toFixed(1)],
-      ['rollouts that doctor read', last, seconds(took), Math.round((last / took) * 1e3), ''],
+      ['spans replayed and stored', rest, seconds(replayed), Math.round((rest / replayed) * 1e3), ...replayCpu],
+      ['rollouts made of them, starting included', there.rollouts, '', '', makingCpu.toFixed(1), ''],
+      ['rollouts that doctor read', last, seconds(took), Math.round((last / took) * 1e3), '', ''],
     ]
-    console.log(formatTable(['', '', 's', 'a second', 's of CPU'], rows))
+    console.log(formatTable(['', '', 's', 'a second', 's of CPU', 'of ClickHouse'], rows))
   } finally {
     await close()
     await clickhouse.stop()

@@ -156,6 +156,21 @@ test('a time range, and only that', async () => {
   expect(spans.map(({ name }) => name)).toEqual(Array.from({ length: 100 }, (_, i) => `s${i + 100}`))
 })
 
+test('a minute, and a second, with more spans than are asked for together: each once, in order', async () => {
+  await storage.client.command({
+    query: `CREATE TABLE crowded_traces (Timestamp DateTime64(9), TraceId String, SpanId String, SpanAttributes Map(String, String))
+      ENGINE MergeTree ORDER BY TraceId`,
+  })
+  // 21,000 in one second, 1,000 in another, a few an hour later.
+  await storage.client.command({
+    query: `INSERT INTO crowded_traces SELECT
+        fromUnixTimestamp64Nano(1764000000000000000 + multiIf(number < 21000, number * 40000, number < 22000, 30000000000 + number, 3600000000000 + number)::Int64),
+        lower(hex(MD5(toString(number)))), leftPad(lower(hex(number + 1)), 16, '0'), map() FROM numbers(22010)`,
+  })
+  const { spans } = await replay({ table: 'crowded_traces' })
+  expect(spans.map(({ span_id }) => Number(`0x${span_id}`))).toEqual(Array.from({ length: 22_010 }, (_, i) => i + 1))
+})
+
 test('a restart goes on where it was; another range begins anew', async () => {
   await replay({}, () => {}, 'again')
   expect((await replay({}, () => {}, 'again')).spans).toEqual([])

@@ -1,5 +1,5 @@
 // Replays spans from an otel_traces table, as the Collector's ClickHouse exporter fills it: oldest first, once, and after a restart from
-// where it was. It only asks questions of the table. Spans that are inserted later, into a minute that has passed, are not seen.
+// where it was. It only asks questions of the table. Spans that are inserted later, into a time that has passed, are not seen.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -10,14 +10,14 @@ import { Permanent, receiver, Refused, type Consumer } from '../pipeline/compone
 import { openProgress, progress_file } from '../pipeline/progress.ts'
 import { secret, text } from '../pipeline/schema.ts'
 import { connect, urlProblem, type Connection } from '../storage/connection.ts'
-import { openOtelTable } from '../storage/otel_query.ts'
-import { requestFrom } from '../storage/otel_read.ts'
+import { otelRequests, type Range } from '../storage/otel_requests.ts'
 import type { Storage } from '../storage/storage.ts'
 
-/** Spans asked for in one question, unless a single minute has more. */
-const TOGETHER = 20_000
-/** What is passed on at once: as much as storage inserts in one block. */
-const REQUEST_BYTES = 8 << 20
+/**
+ * Requests on their way at once: the end of one is stored together with the beginning of the next. One that is refused for now is sent
+ * again before another begins.
+ */
+const UNDER_WAY = 4
 const RETRY_MS = 2_000
 
 interface Place {
@@ -25,6 +25,13 @@ interface Place {
   readonly of: string
   /** Everything before is done: nanoseconds since the Unix epoch, in digits. */
   readonly done: string
+}
+
+/** A request on its way. */
+interface Sent {
+  /** How many of its spans were accepted. */
+  readonly spans: Promise<number>
+  readonly until: bigint | undefined
 }
 
 export default receiver({
@@ -62,6 +69,7 @@ export default receiver({
     const stop = new AbortController()
     let own: Connection | undefined
     let replaying: Promise<void> | undefined
+    let resending = 0
 
     async function start({ traces }: { traces?: Consumer<'traces'> }): Promise<void> {
       const place = await progress.load()
@@ -78,11 +86,12 @@ export default receiver({
       let spans = 0
       for (;;) {
         try {
-          for await (const passed of pass(client, done, to, next)) {
-            done = passed.done
+          for await (const passed of pass(client, { from: done, to }, next)) {
             spans += passed.spans
-            await progress.save({ of, done: String(done) })
             health(null)
+            if (passed.until === undefined) continue
+            done = passed.until
+            await progress.save({ of, done: String(done) })
           }
           log.info('Everything was replayed.', { table, spans })
           return
@@ -95,41 +104,23 @@ export default receiver({
       }
     }
 
-    /** Passes on slice after slice of the time range, and says after each how far that is. */
-    async function* pass(client: ClickHouseClient, from: bigint, to: bigint, next: Consumer<'traces'>) {
-      const { forms, spans: query, minutes } = await openOtelTable(client, table)
-      const range = { from: String(from), to: String(to) }
-      const rows = await client.query({ query: minutes, query_params: range, format: 'JSONEachRow', abort_signal: stop.signal })
-      const slices = slicesOf(await rows.json<Minute>(), from, to)
-      const ask = (slice: Range) => {
-        const query_params = { from: String(slice.from), to: String(slice.to) }
-        return inTheMeantime(client.exec({ query, query_params, abort_signal: stop.signal }))
+    /** Passes on request after request of the time range, and says of each when it was accepted. */
+    async function* pass(client: ClickHouseClient, range: Range, next: Consumer<'traces'>) {
+      const underWay: Sent[] = []
+      const oldest = async () => {
+        const { spans, until } = underWay[0]!
+        const passed = { spans: await spans, until }
+        underWay.shift()
+        return passed
       }
-      let asked = slices[0] && ask(slices[0])
-      for (const [i, { to }] of slices.entries()) {
-        const { stream } = await asked!
-        // The next rows are looked for, and the next request is written, while this one is stored.
-        asked = slices[i + 1] && ask(slices[i + 1]!)
-        let sending = inTheMeantime(Promise.resolve(0))
-        let spans = 0
-        let rest: Buffer[] = []
-        let bytes = 0
-        for await (const chunk of stream as AsyncIterable<Buffer>) {
-          rest.push(chunk)
-          bytes += chunk.length
-          if (bytes < REQUEST_BYTES) continue
-          const all = Buffer.concat(rest)
-          const { request, used } = requestFrom(all, forms)
-          spans += await sending
-          sending = inTheMeantime(send(request, next))
-          rest = [all.subarray(used)]
-          // A row may be larger than all that: ask again only when there is as much more.
-          bytes = used === 0 ? 0 : all.length - used
+      try {
+        for await (const { request, until } of otelRequests(client, table, range, stop.signal)) {
+          while (underWay.length === UNDER_WAY || (resending > 0 && underWay.length > 0)) yield await oldest()
+          underWay.push({ spans: inTheMeantime(send(request, next)), until })
         }
-        const { request } = requestFrom(Buffer.concat(rest), forms)
-        spans += await sending
-        spans += await send(request, next)
-        yield { done: to, spans }
+        while (underWay.length > 0) yield await oldest()
+      } finally {
+        await Promise.allSettled(underWay.map(({ spans }) => spans))
       }
     }
 
@@ -148,7 +139,10 @@ export default receiver({
             break
           }
           health(`the pipeline does not take spans: ${(error as Error).message}`)
-          if (await interrupted(error instanceof Refused ? error.retryAfterMs : RETRY_MS)) throw error
+          resending++
+          const stopped = await interrupted(error instanceof Refused ? error.retryAfterMs : RETRY_MS)
+          resending--
+          if (stopped) throw error
         }
       }
       const accepted = batch.count + rejected.length - refused
@@ -177,34 +171,5 @@ function inTheMeantime<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work
 }
-
-interface Minute {
-  /** Seconds since the Unix epoch. */
-  readonly minute: number
-  readonly spans: number
-}
-
-interface Range {
-  readonly from: bigint
-  readonly to: bigint
-}
-
-/** Ranges of whole minutes, of about so many spans as are asked for together; they cover what has any. */
-function slicesOf(minutes: readonly Minute[], from: bigint, to: bigint): Range[] {
-  const slices: Range[] = []
-  let begin = from
-  let spans = 0
-  for (const { minute, spans: more } of minutes) {
-    spans += more
-    const end = smaller(BigInt(minute + 60) * 1_000_000_000n, to)
-    if (spans < TOGETHER && minute !== minutes.at(-1)!.minute) continue
-    slices.push({ from: begin, to: end })
-    begin = end
-    spans = 0
-  }
-  return slices
-}
-
-const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
 const nanoseconds = (date: string | null, otherwise: bigint): bigint => (date === null ? otherwise : BigInt(Date.parse(date)) * 1_000_000n)

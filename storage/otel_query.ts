@@ -12,8 +12,8 @@ export interface OtelTable {
   readonly forms: Forms
   /** Rows of a time range as RowBinary, in the order of `otel_read.ts`; parameters `from` and `to`, nanoseconds. */
   readonly spans: string
-  /** How many spans each minute of a time range has; likewise. */
-  readonly minutes: string
+  /** How many spans each unit of time of a range has, in order; likewise, and parameter `unit`. */
+  readonly counts: string
 }
 
 /** Rejects where the table is none of the Collector's. */
@@ -35,7 +35,7 @@ export async function openOtelTable(client: ClickHouseClient, table: string): Pr
   return {
     forms,
     spans: `SELECT ${selected(columns, forms).join(', ')} ${from} ORDER BY Timestamp FORMAT RowBinary`,
-    minutes: `SELECT toUnixTimestamp(toStartOfMinute(Timestamp)) AS minute, toUInt32(count()) AS spans ${from} GROUP BY minute ORDER BY minute`,
+    counts: `SELECT intDiv(${nanoseconds('Timestamp')}, {unit:Int64}) AS at, toUInt32(count()) AS spans ${from} GROUP BY at ORDER BY at`,
   }
 }
 
