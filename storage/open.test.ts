@@ -104,8 +104,11 @@ test('a later revision takes the place of an earlier one, also when nothing is l
 /** The view, but that it dawdles before it looks at `rollouts`: what a busy machine may do at any moment. */
 async function makeSlowView(): Promise<void> {
   const [view] = await storage.rows<{ ddl: string }>("SELECT create_table_query AS ddl FROM system.tables WHERE name = 'transitions'")
-  const slowly = 'FROM (SELECT * FROM (SELECT (SELECT sleep(0.4)) AS nap) AS first CROSS JOIN (SELECT * FROM default.rollouts) AS second)'
-  const query = view!.ddl.replace('VIEW default.transitions ', 'VIEW default.transitions_slow ').replace('FROM default.rollouts', slowly)
+  const slowly =
+    'FROM (SELECT * FROM (SELECT (SELECT sleep(0.4)) AS nap) AS first CROSS JOIN (SELECT * FROM default.rollouts FINAL) AS second)'
+  const query = view!.ddl
+    .replace('VIEW default.transitions ', 'VIEW default.transitions_slow ')
+    .replace('FROM default.rollouts FINAL', slowly)
   expect(query).toContain(slowly)
   await storage.client.command({ query })
 }
