@@ -1,8 +1,7 @@
 // What the endpoint adds to a model server: in time at a steady rate, in requests a second when there is no end of them, and until the
 // first token of a stream; against the server alone, and against a bare proxy that records nothing. Measured is the endpoint as
-// docker-compose.yaml has it, a process of its own that sends its calls to a pipeline, and beside it everything in one process. Client and server
-// have one core, what is measured has the other, where `taskset` is. The pipeline and ClickHouse, which would be on another machine, have what
-// client and server leave of theirs.
+// docker-compose.yaml has it, a process of its own that sends its calls to a pipeline, and beside it everything in one process. Client, server,
+// the pipeline and ClickHouse have one core, what is measured has the other, where `taskset` is.
 
 import { fork, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -58,13 +57,9 @@ async function measure(seconds: number, ends: (() => Promise<void> | void)[]): P
     { name: 'endpoint', port: leyden.port, pid: leyden.child.pid },
     { name: 'one process', port: whole.port, pid: whole.child.pid },
   ]
-  console.log(
-    'Core 0: client and model server, then pipeline and ClickHouse. Core 1: bare proxy, endpoint, one process. One is measured at a time.\n',
-  )
-  const elsewhere = [pipeline.child.pid!, clickhouse.pid, another.pid]
-  pin(0, [process.pid, upstream.child.pid!, ...elsewhere])
+  console.log('Core 0: client, model server, pipeline, ClickHouse. Core 1: bare proxy, endpoint, one process. One is measured at a time.\n')
+  pin(0, [process.pid, upstream.child.pid!, pipeline.child.pid!, clickhouse.pid, another.pid])
   pin(1, [proxy.child.pid!, leyden.child.pid!, whole.child.pid!])
-  comeLast(elsewhere)
   await atRate(targets, seconds)
   await atOnce(targets, seconds)
   await streams(targets, seconds)
@@ -134,11 +129,6 @@ async function startPeer(...args: string[]): Promise<{ child: ChildProcess; port
 
 function pin(core: number, pids: readonly number[]): void {
   for (const pid of pids) spawnSync('taskset', ['-a', '-p', '-c', String(core), String(pid)], { stdio: 'ignore' })
-}
-
-/** They run when nobody else wants to. */
-function comeLast(pids: readonly number[]): void {
-  for (const pid of pids) spawnSync('chrt', ['--all-tasks', '--idle', '--pid', '0', String(pid)], { stdio: 'ignore' })
 }
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!
