@@ -69,8 +69,8 @@ export interface StepProgress {
 }
 
 const LOOK_MS = 200
-/** Of the time, looking takes a tenth at most: where ClickHouse is slow to answer, it is asked less often. */
-const REST = 9
+/** Of the time, looking takes a quarter at most: where ClickHouse is slow to answer, it is asked less often. */
+const REST = 3
 /** How long it may take until what was told of a rollout is stored. */
 const STORED_MS = 30_000
 

@@ -46,8 +46,8 @@ export interface Surroundings {
 
 const FIRST_POLL_MS = 100
 const LONGEST_POLL_MS = 500
-/** Of the time, asking takes a tenth at most: where ClickHouse is slow to answer, it is asked less often. */
-const REST = 9
+/** Of the time, asking takes a quarter at most: where ClickHouse is slow to answer, it is asked less often. */
+const REST = 3
 
 export async function train(options: TrainerOptions, surroundings: Surroundings): Promise<Ending> {
   const { client, openLearner, objective, retokenize, claim, report, signal } = surroundings
