@@ -8,7 +8,7 @@ import { Failure, STATUS, type GrpcCall, type GrpcLimits, type GrpcMethod, type 
 import type { Gunzip } from './gunzip.ts'
 import type { Field } from './hpack.ts'
 import type { Output, Recipient } from './output.ts'
-import type { Pool } from './pool.ts'
+import type { Pool } from '../pool.ts'
 import { readRequest, type Request } from './request.ts'
 
 /** What all connections of a server share. */
@@ -157,12 +157,13 @@ export function createCalls(
   function ended(call: Call, held: number, reply: () => void): void {
     try {
       if (!call.cancelled) reply()
+    } catch (error) {
+      service.onError(error)
+    } finally {
       service.handling(-held)
       bodies.release(call)
       if (call.stage === 'answering') call.since = performance.now()
       else remove(call)
-    } catch (error) {
-      service.onError(error)
     }
   }
 
