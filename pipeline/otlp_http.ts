@@ -6,7 +6,7 @@ import { CODE, exportResponse, rpcStatus, type Encoding, type Failure } from '..
 import type { Lease } from './admission.ts'
 import { Unauthenticated, type Authenticate } from './auth.ts'
 import type { AllowOrigin } from './cors.ts'
-import { createPool } from './grpc/pool.ts'
+import { createPool } from './pool.ts'
 import { BodyError, readBody } from './http_body.ts'
 import { createHttpServer, type HttpServerOptions } from './http_server.ts'
 import { close, listen, type Address } from './listen.ts'

@@ -2,7 +2,7 @@
 // length is known, and each byte is copied there once.
 
 import { Failure, STATUS, type GrpcLimits, type Limit } from './grpc.ts'
-import type { Pool } from './pool.ts'
+import type { Pool } from '../pool.ts'
 
 export interface Body {
   /** As the request's headers say. */

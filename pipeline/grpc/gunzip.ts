@@ -4,7 +4,7 @@ import { gunzip, type ZlibOptions } from 'node:zlib'
 import { promisify } from 'node:util'
 
 import { Failure, STATUS, type Limit } from './grpc.ts'
-import type { Pool } from './pool.ts'
+import type { Pool } from '../pool.ts'
 
 export interface Unpacked {
   readonly unpacked: Buffer

@@ -11,14 +11,14 @@ import { createConnection, type Connection } from './connection.ts'
 import { readDirectly } from './direct_reads.ts'
 import { DEFAULT_LIMITS, type GrpcLimits, type GrpcServer, type GrpcServerOptions } from './grpc.ts'
 import { createGunzip } from './gunzip.ts'
-import { createPool } from './pool.ts'
+import { createPool } from '../pool.ts'
 
 const SWEEP_MS = 250
 const SWEEPS_PER_TRIM = 40
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const limits = withRoom({ ...DEFAULT_LIMITS, ...options })
-  const pool = createPool(limits.maxBytesInFlight, options.limited)
+  const pool = createPool(limits.maxBytesInFlight, () => options.limited('bytes_in_flight'))
   const connections = new Set<Connection>()
   /** With TLS there are more of them than connections: those that still shake hands. */
   const sockets = new Set<Socket>()

@@ -14,7 +14,7 @@ import { createConnection, type Connection } from './connection.ts'
 import { CODE, FLAG, frame, goAway, rstStream, SETTING, settingsFrame, TYPE, windowUpdate } from './frames.ts'
 import { DEFAULT_LIMITS } from './grpc.ts'
 import { createGunzip } from './gunzip.ts'
-import { createPool } from './pool.ts'
+import { createPool } from '../pool.ts'
 
 const LIMITS = { ...DEFAULT_LIMITS, maxMessageBytes: 100_000, maxBytesInFlight: 4 << 20 }
 

@@ -1,8 +1,7 @@
 // Memory for messages. Fresh buffers of a megabyte cost page faults and garbage collection, more than reading the message does, so
 // they are reused; all that is lent out or kept stays within one budget.
 
-import { Refused } from '../component.ts'
-import type { Limit } from './grpc.ts'
+import { Refused } from './component.ts'
 
 const SMALLEST = 4_096
 
@@ -19,14 +18,15 @@ export interface Pool {
   trim(): void
 }
 
-export function createPool(budget: number, limited: (limit: Limit) => void): Pool {
+/** @param limited is told each time that the budget is used up */
+export function createPool(budget: number, limited: () => void): Pool {
   const shelves = new Map<number, Shelf>()
   let used = 0
   let kept = 0
 
   function reserve(bytes: number): void {
     if (used + bytes > budget) {
-      limited('bytes_in_flight')
+      limited()
       throw new Refused('no memory for more messages at the moment')
     }
     if (used + kept + bytes > budget) for (const shelf of shelves.values()) drop(shelf, shelf.free.length)

@@ -6,7 +6,7 @@ const MB = 1 << 20
 
 function pool(budget: number) {
   const limited: string[] = []
-  return { ...createPool(budget, (limit) => limited.push(limit)), limited }
+  return { ...createPool(budget, () => limited.push('bytes_in_flight')), limited }
 }
 
 test.each([
