@@ -10,7 +10,7 @@ import { Permanent, receiver, Refused, type Consumer } from '../pipeline/compone
 import { openProgress, progress_file } from '../pipeline/progress.ts'
 import { secret, text } from '../pipeline/schema.ts'
 import { connect, urlProblem, type Connection } from '../storage/connection.ts'
-import { otelRequests, type Range } from '../storage/otel_requests.ts'
+import { inTheMeantime, otelRequests, type Range } from '../storage/otel_requests.ts'
 import type { Storage } from '../storage/storage.ts'
 
 /**
@@ -165,11 +165,5 @@ export default receiver({
     }
   },
 })
-
-/** Its failure is told to whoever waits for it, later. */
-function inTheMeantime<T>(work: Promise<T>): Promise<T> {
-  work.catch(() => {})
-  return work
-}
 
 const nanoseconds = (date: string | null, otherwise: bigint): bigint => (date === null ? otherwise : BigInt(Date.parse(date)) * 1_000_000n)

@@ -113,7 +113,7 @@ const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 /** Its failure is told to whoever waits for it, later. */
-function inTheMeantime<T>(work: Promise<T>): Promise<T> {
+export function inTheMeantime<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work
 }

@@ -1,6 +1,8 @@
 // ClickHouse's RowBinary, written into one growing buffer: a third of the cost of JSON rows, and
 // what is bytes already stays bytes. Values come in the order of the INSERT's columns.
 
+import { sizeOfLength } from '../data/wire_out.ts'
+
 export interface Rows {
   bytes: Buffer
   length: number
@@ -79,9 +81,9 @@ export function putString(rows: Rows, text: string): void {
   if (text.length > MEASURED) reserve(rows, MOST_VARINT + Buffer.byteLength(text))
   else reserve(rows, MOST_VARINT + MOST_BYTES * text.length)
   // Its length in bytes stands before it. That takes as much room as its length in characters does, almost always.
-  const guessed = rows.length + varintSize(text.length)
+  const guessed = rows.length + sizeOfLength(text.length)
   const size = rows.bytes.write(text, guessed)
-  const start = rows.length + varintSize(size)
+  const start = rows.length + sizeOfLength(size)
   if (start !== guessed) rows.bytes.copyWithin(start, guessed, guessed + size)
   putVarint(rows, size)
   rows.length += size
@@ -105,8 +107,6 @@ function putAscii(rows: Rows, text: string): boolean {
 const MOST_VARINT = 5
 /** Of a UTF-16 unit in UTF-8. */
 const MOST_BYTES = 3
-
-const varintSize = (value: number): number => (value < 1 << 7 ? 1 : value < 1 << 14 ? 2 : value < 1 << 21 ? 3 : value < 1 << 28 ? 4 : 5)
 
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
   putVarint(rows, end - start)

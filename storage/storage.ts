@@ -37,7 +37,7 @@ export interface Place {
 
 export interface Storage {
   readonly client: ClickHouseClient
-  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none. */
+  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none; an empty list where none of a batch has any. */
   insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
   /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
   readItems(traceIds: readonly string[]): Promise<RawItem[]>
