@@ -200,14 +200,16 @@ function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { 
       function take(body: Buffer): void {
         const { batch, rejected } = scan(signal, encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body)
         const settled = (error?: unknown) => {
-          refused(error === undefined ? rejected.length : rejected.length + batch.count)
           if (error === undefined) {
+            const bytes = answer(rejected)
+            refused(rejected.length)
             accepted(batch.count)
             end('success')
-            resolve(answer(rejected))
+            resolve(bytes)
           } else {
             // Back-pressure is everyday; anything else is a fault behind us, and the client may not tell.
             if (!(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
+            refused(rejected.length + batch.count)
             end('refused')
             reject(error as Error)
           }
