@@ -66,6 +66,11 @@ export default extension({
       min: 0,
       integer: true,
     }),
+    rows: oneOf(
+      ['merged', 'per_turn'],
+      'Whether turns that go on in one conversation are one row, or each is a row; the same is learned, at a higher price.',
+      { default: 'merged' },
+    ),
     max_tokens: number("Longest row; not set: the model's context.", { default: null, min: 2, integer: true }),
     allow_retokenized: flag('Whether turns without token ids are tokenized from their text. They may differ from what was sampled.', {
       default: false,

@@ -55,7 +55,7 @@ export const scoresOf = (logprobs: Float64Array, values: Float64Array | null = n
 })
 
 export function samplesOf(turns: readonly Turn[], objective: Objective, maxTokens = 1000): readonly Sample[] {
-  return mergeTurns(turns, objective, maxTokens).samples
+  return mergeTurns(turns, objective, { rows: 'merged', max_tokens: maxTokens }).samples
 }
 
 /** A step as the loop prepares it; `old` null: the weights at its start are the current ones. */

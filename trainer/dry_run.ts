@@ -21,9 +21,15 @@ export async function dryRun(
   const { ready, without_signal } = await supplyOf(training, objective, oldestAllowed(versions, options.max_staleness))
   const groups = ready.slice(0, options.groups_per_step).map(({ group_id }) => group_id)
   const { vocabulary, context } = readModelConfig(options.base)
-  const max_tokens = Math.min(options.max_tokens ?? context, context)
+  const takeOptions = {
+    objective,
+    retokenize,
+    vocabulary,
+    rows: options.rows,
+    max_tokens: Math.min(options.max_tokens ?? context, context),
+  }
   const step = (versions.at(-1)?.version ?? 0) + 1
-  const { samples, refused } = await takeGroups(training, step, groups, { objective, retokenize, vocabulary, max_tokens })
+  const { samples, refused } = await takeGroups(training, step, groups, takeOptions)
   const tokenizer = await openTokenizer(options.base)
   const reasons = Object.entries(countByReason(refused)).map(([reason, count]) => `${count} ${reason}`)
   return [

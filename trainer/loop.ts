@@ -56,7 +56,13 @@ export async function train(options: TrainerOptions, surroundings: Surroundings)
   const folders = versionFolders(options.policies_dir, options.policy)
   const ask = patient(signal, report.note)
   const { vocabulary, context } = readModelConfig(options.base)
-  const takeOptions = { objective, retokenize, vocabulary, max_tokens: Math.min(options.max_tokens ?? context, context) }
+  const takeOptions = {
+    objective,
+    retokenize,
+    vocabulary,
+    rows: options.rows,
+    max_tokens: Math.min(options.max_tokens ?? context, context),
+  }
 
   await ask(claim)
   let versions = await ask(() => begin(policies, options, folders.folder))

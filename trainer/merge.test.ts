@@ -4,8 +4,8 @@ import { fixture, turn } from '../test/training.ts'
 import { mergeTurns } from './merge.ts'
 
 const weighing = { learns_from: 'advantage', weighs: true } as const
-const merge = (turns: ReturnType<typeof turn>[], objective: Parameters<typeof mergeTurns>[1] = weighing, maxTokens = 100) =>
-  mergeTurns(turns, objective, maxTokens)
+const merge = (turns: ReturnType<typeof turn>[], objective: Parameters<typeof mergeTurns>[1] = weighing, max_tokens = 100) =>
+  mergeTurns(turns, objective, { rows: 'merged', max_tokens })
 
 describe('fixtures/rl/14', () => {
   const { transitions, expected_rows, merged_tokens } = fixture('14_prefix_merge')
@@ -32,6 +32,15 @@ describe('fixtures/rl/14', () => {
       expect([...sampler]).toEqual(said)
     }
   })
+})
+
+test('where each turn is to be a row, none goes on in another', () => {
+  const turns = [turn(), turn({ step: 1, prompt_token_ids: [1, 2, 3, 10, 11, 4] })]
+  const { samples } = mergeTurns(turns, weighing, { rows: 'per_turn', max_tokens: 100 })
+  expect(samples.map(({ tokens, scored }) => [tokens.length, [...scored].filter(Boolean).length])).toEqual([
+    [5, 2],
+    [8, 2],
+  ])
 })
 
 test('rows are kept apart by rollout, attempt, agent and temperature', () => {

@@ -1,6 +1,6 @@
 // From turns to rows. A turn whose prompt begins with all tokens of a row of the same rollout and agent goes on in that row: a conversation
 // of five turns is scored once, not five times. What stands between the turns was not written by the policy and is not scored. Where tokens
-// differ, as after a change of the template or a new tokenisation, a new row begins.
+// differ, as after a change of the template or a new tokenisation, a new row begins. The same is learned from a row per turn, at a higher price.
 
 import type { Objective } from './algorithm.ts'
 import { rolloutKey } from './batch.ts'
@@ -13,6 +13,13 @@ export interface Refusal {
   readonly detail: string
 }
 
+export interface MergeOptions {
+  /** What a row holds. */
+  readonly rows: 'merged' | 'per_turn'
+  /** Longest row. */
+  readonly max_tokens: number
+}
+
 export interface Merged {
   /** By rollout, attempt and the step of their first turn, in whatever order turns came. */
   readonly samples: readonly Sample[]
@@ -22,14 +29,17 @@ export interface Merged {
 /**
  * Turns that nothing is learned from (weight 0, or without what the objective learns from) are left out unsaid; in a later prompt they
  * are text like any other. So are refused ones.
- * @param maxTokens longest row
  */
-export function mergeTurns(turns: readonly Turn[], objective: Pick<Objective, 'learns_from' | 'weighs'>, maxTokens: number): Merged {
+export function mergeTurns(
+  turns: readonly Turn[],
+  objective: Pick<Objective, 'learns_from' | 'weighs'>,
+  { rows: kind, max_tokens }: MergeOptions,
+): Merged {
   const refused: Refusal[] = []
   const open = new Map<string, OpenRow[]>()
   for (const turn of turns.toSorted(inOrder)) {
     if (turn.weight === 0 || turn[objective.learns_from] === null) continue
-    const fault = unreadable(turn, maxTokens) ?? (objective.weighs ? misleading(turn) : null)
+    const fault = unreadable(turn, max_tokens) ?? (objective.weighs ? misleading(turn) : null)
     if (fault) {
       refused.push({ turn, ...fault })
       continue
@@ -39,7 +49,8 @@ export function mergeTurns(turns: readonly Turn[], objective: Pick<Objective, 'l
     open.set(scope, rows)
     const temperature = objective.weighs ? temperatureOf(turn) : 1
     const free = objective.weighs ? isFree : () => true
-    const row = longest(rows.filter((candidate) => candidate.temperature === temperature && extendsRow(turn, candidate, maxTokens)))
+    const fits = (row: OpenRow) => row.temperature === temperature && extendsRow(turn, row, max_tokens)
+    const row = kind === 'merged' ? longest(rows.filter(fits)) : undefined
     if (row) append(row, turn, free)
     else rows.push(append({ tokens: [], scored: [], sampler: [], turns: [], temperature }, turn, free))
   }

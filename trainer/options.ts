@@ -2,6 +2,7 @@
 
 import type { LearnerOptions } from '../policy/learning.ts'
 import type { AlgorithmName } from './algorithms/index.ts'
+import type { MergeOptions } from './merge.ts'
 
 export interface TrainerOptions {
   readonly policy: string
@@ -23,6 +24,7 @@ export interface TrainerOptions {
   readonly minibatches: number
   /** How many versions may have been published since the one that sampled a row. */
   readonly max_staleness: number
+  readonly rows: MergeOptions['rows']
   /** Longest row, in tokens; null: the model's context. */
   readonly max_tokens: number | null
   readonly allow_retokenized: boolean

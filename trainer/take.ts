@@ -3,7 +3,7 @@
 import type { PolicyVersion } from '../storage/policies.ts'
 import type { ReadyGroup, Training, TrainingTransition } from '../storage/training.ts'
 import type { Objective } from './algorithm.ts'
-import { mergeTurns, type Refusal } from './merge.ts'
+import { mergeTurns, type MergeOptions, type Refusal } from './merge.ts'
 import type { Retokenize } from './retokenize.ts'
 import type { Sample, Turn } from './row.ts'
 
@@ -26,9 +26,8 @@ export interface Taken {
   readonly refused: readonly Refusal[]
 }
 
-export interface TakeOptions {
+export interface TakeOptions extends MergeOptions {
   readonly objective: Objective
-  readonly max_tokens: number
   /** Token ids run from 0 to below this. */
   readonly vocabulary: number
   /** Gives ids to turns that carry none; null: they are refused. */
@@ -44,7 +43,7 @@ export async function supplyOf(training: Training, objective: Objective, minimum
 
 /** Reads groups for a step. Nothing is marked as used yet. */
 export async function takeGroups(training: Training, step: number, groups: readonly string[], options: TakeOptions): Promise<Taken> {
-  const { objective, max_tokens, vocabulary, retokenize } = options
+  const { objective, vocabulary, retokenize } = options
   const stored = await training.transitions(groups, step)
   const turns = retokenize ? stored.map((turn) => (turn.token_source === 'none' ? retokenize(turn) : turn)) : stored
   const foreign = new Set(turns.filter((turn) => !isWithin(vocabulary, turn)))
@@ -52,7 +51,7 @@ export async function takeGroups(training: Training, step: number, groups: reado
     return { turn, reason: 'other_tokenizer', detail: `it has token ids beyond the ${vocabulary} of this policy's vocabulary` }
   })
   const own = turns.filter((turn) => !foreign.has(turn))
-  const { samples, refused } = mergeTurns(own, objective, max_tokens)
+  const { samples, refused } = mergeTurns(own, objective, options)
   return { groups, turns, samples, refused: [...strangers, ...refused] }
 }
 
