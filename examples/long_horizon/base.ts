@@ -15,7 +15,7 @@ export const making: Making = {
   hidden: 32,
   intermediate: 64,
   layers: 2,
-  context: 192,
+  context: 384,
   steps: 800,
   seed: 1,
 }
