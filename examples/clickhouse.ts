@@ -1,6 +1,6 @@
 // Asks an embedded ClickHouse as any client does: its address and password are in its folder.
 
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -31,12 +31,17 @@ async function ask(folder: string, body: string): Promise<Response | null> {
   }
 }
 
-/** Removes the folder with its database, which would wait for other users for a while, and is told to end. */
+/** Ends the server, which would wait for other users for a while. The database stays. */
+export async function endDatabase(folder: string): Promise<void> {
+  const there = await ask(folder, 'SELECT 1')
+  // A process of that number that does not know the password is somebody else's.
+  if (!there?.ok) return
+  const { pid } = serverOf(folder)
+  for (let signal: NodeJS.Signals | 0 = 'SIGTERM'; tell(pid, signal); signal = 0) await sleep(POLL_MS)
+}
+
 export async function removeDatabase(folder: string): Promise<void> {
-  if (existsSync(join(folder, 'server.json'))) {
-    const { pid } = serverOf(folder)
-    for (let signal: NodeJS.Signals | 0 = 'SIGTERM'; tell(pid, signal); signal = 0) await sleep(POLL_MS)
-  }
+  await endDatabase(folder)
   rmSync(folder, { recursive: true, force: true })
 }
 

@@ -33,6 +33,7 @@ export function keepRunning(name: string, args: readonly string[], env: NodeJS.P
       if (restarts === MAX_RESTARTS) throw new Error(`${name} ended with ${how}; what it said is in ${log}`)
       console.log(`  ${name} ended (${how}) and is started again`)
       await sleep(RESTART_MS)
+      if (stopping) return
     }
   }
 

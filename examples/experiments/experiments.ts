@@ -55,6 +55,11 @@ export const ablations: Readonly<Record<string, Readonly<Record<string, readonly
     selected: [],
     all: ['processors::policy_calls::policies: [{ name: text_to_sql, models: [text_to_sql] }]'],
   },
+  // A conversation of several turns scored once, or once for each turn.
+  rows: {
+    merged: [],
+    per_turn: ['extensions::trainer::rows: per_turn'],
+  },
   // The endpoint's token ids, or those that the trainer makes of the text where it gets no others.
   tokens: {
     engine: [],

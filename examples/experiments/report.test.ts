@@ -12,6 +12,7 @@ const result = (seed: number, trained: number): Result => ({
   steps: [],
   evaluations: [point(0, 0.13), point(1, trained)],
   tokens: 500_000,
+  updating: 20,
   endings: { succeeded: 900, limit: 50, unscored: 10 },
   seconds: 60,
 })
@@ -21,6 +22,7 @@ const failed: Result = {
   steps: [],
   evaluations: [],
   tokens: 0,
+  updating: 0,
   endings: {},
   seconds: 0,
   failure: 'trainer ended with exit code 1',
@@ -28,7 +30,7 @@ const failed: Result = {
 
 test('every seed stands in the table: one that did not learn, one that failed and why, and how rollouts ended', () => {
   const table = markdown(experiment, [{ variant: '', results: [result(1, 0.81), result(2, 0.1), failed] }])
-  expect(table).toContain('| multi_hop | 0.13 | **0.10** | 0.81, 0.10, – | 2 | 0.50 M | 1,920, 100 limit, 20 unscored | 60 s |')
+  expect(table).toContain('| multi_hop | 0.13 | **0.10** | 0.81, 0.10, – | 2 | 0.50 M | 20 s | 1,920, 100 limit, 20 unscored | 60 s |')
   expect(table).toContain('- multi_hop, seed 3 did not come to its end: trainer ended with exit code 1')
 })
 

@@ -20,11 +20,12 @@ export function markdown({ name, goal }: Experiment, series: readonly Series[]):
       trained.map(shown).join(', '),
       `${mean(ended.map(({ train }) => train.length)).toFixed(0)}`,
       `${(mean(ended.map(({ tokens }) => tokens)) / 1e6).toFixed(2)} M`,
+      `${mean(ended.map(({ updating }) => updating)).toFixed(0)} s`,
       attempts(results),
       `${mean(ended.map(({ seconds }) => seconds)).toFixed(0)} s`,
     ]
   })
-  const head = ['', 'base', 'trained, median', 'each seed', 'versions', 'tokens trained on', 'rollouts', 'wall time a seed']
+  const head = ['', 'base', 'trained, median', 'each seed', 'versions', 'tokens trained on', 'updates', 'rollouts', 'wall time a seed']
   const failures = series.flatMap(({ variant, results }) =>
     results.flatMap(({ seed, failure }) => (failure ? [`- ${variant || name}, seed ${seed} did not come to its end: ${failure}`] : [])),
   )

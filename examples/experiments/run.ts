@@ -2,13 +2,14 @@
 // again; results/<name>.json, .svg and .md hold what came out.
 
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
 import { ablations, experiments, races, TASKS_PER_STEP, TRAIN_TASKS, type Experiment, type Race } from './experiments.ts'
 import { raceTable, shareOf, updatesUntilSuccess } from './race.ts'
 import { baseOf, halves, last, markdown, median, picture, type Series } from './report.ts'
-import { runTrial, shortForm, type Mean, type Point, type Result, type Trial } from './seed.ts'
+import { runTrial, shortForm, type Mean, type Point, type Result, type Trial, type Watching } from './seed.ts'
 
 const HELP = `Trains the agents of the experiments through the whole loop and reports what came out.
 
@@ -51,10 +52,20 @@ if (values.help || chosen.length + raced.length === 0 || unknown.length > 0) {
 /** Of the experiments: eight rollouts of a task, and the next ones begin while an update is made. */
 const SAMPLING = { group_size: 8, ahead: 1 } as const
 
+const ended = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => ended.abort(signal))
+
 let failed = false
-for (const experiment of chosen) failed = !(await (values.short ? short(experiment) : full(experiment))) || failed
-for (const race of raced) failed = !(await run(race)) || failed
-process.exitCode = failed ? 1 : 0
+try {
+  for (const experiment of chosen) failed = !(await (values.short ? short(experiment) : full(experiment))) || failed
+  for (const race of raced) failed = !(await run(race)) || failed
+  process.exitCode = failed ? 1 : 0
+} catch (error) {
+  if (!ended.signal.aborted) throw error
+  const signal = ended.signal.reason as 'SIGINT' | 'SIGTERM'
+  console.log(`\nended by ${signal}; the same command goes on from here`)
+  process.exitCode = 128 + constants.signals[signal]
+}
 
 /** @returns whether training reward rose as it should */
 async function short(experiment: Experiment): Promise<boolean> {
@@ -135,13 +146,14 @@ function report(name: string, series: readonly Series[], table: string, drawn: s
 }
 
 /** A run that fails stands in the table as well, and the others go on. */
-async function tried(trial: Trial, told: Parameters<typeof runTrial>[1]): Promise<Result> {
+async function tried(trial: Trial, told: Watching['told']): Promise<Result> {
   try {
-    return await runTrial(trial, told)
+    return await runTrial(trial, { told, signal: ended.signal })
   } catch (error) {
+    if (ended.signal.aborted) throw error
     const failure = error instanceof Error ? error.message : String(error)
     console.error(`\n${trial.experiment.name}, seed ${trial.seed} did not come to its end: ${failure}`)
-    return { seed: trial.seed, train: [], steps: [], evaluations: [], tokens: 0, endings: {}, seconds: 0, failure }
+    return { seed: trial.seed, train: [], steps: [], evaluations: [], tokens: 0, updating: 0, endings: {}, seconds: 0, failure }
   }
 }
 

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { removeDatabase, rowsOf } from '../clickhouse.ts'
+import { endDatabase, removeDatabase, rowsOf } from '../clickhouse.ts'
 import { freePorts, keepRunning, reachable, type Process } from '../demo/processes.ts'
 import { EVAL_TASKS, tasksOf, type Subject } from './experiments.ts'
 
@@ -53,7 +53,10 @@ export interface Result {
   readonly steps: readonly Mean[]
   /** Greedy, on held-out tasks. */
   readonly evaluations: readonly Point[]
+  /** In the rows of all updates. */
   readonly tokens: number
+  /** Seconds of the updates. */
+  readonly updating: number
   /** How many attempts of training ended how: a status, or `unscored`. */
   readonly endings: Readonly<Record<string, number>>
   readonly seconds: number
@@ -67,8 +70,15 @@ const START_MS = 60_000
 const LOOK_MS = 5_000
 const EVALUATIONS = 2
 
-/** @param told is given the points so far, now and then */
-export async function runTrial(trial: Trial, told: (train: readonly Point[], evaluations: readonly Point[]) => void): Promise<Result> {
+export interface Watching {
+  /** Is given the points so far, now and then. */
+  readonly told: (train: readonly Point[], evaluations: readonly Point[]) => void
+  /** Ends the run and its processes. */
+  readonly signal: AbortSignal
+}
+
+/** Rejects when it is aborted. What was done until then is kept. */
+export async function runTrial(trial: Trial, { told, signal }: Watching): Promise<Result> {
   const { experiment, folder, seed, steps } = trial
   const finished = join(folder, 'result.json')
   if (existsSync(finished)) return JSON.parse(readFileSync(finished, 'utf8')) as Result
@@ -126,20 +136,22 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     const done = runner.done.finally(() => (running = false))
     done.catch(() => {})
     while (running) {
-      await Promise.race([done, sleep(LOOK_MS)])
+      await Promise.race([done, sleep(LOOK_MS, undefined, { signal })])
       const { train, evaluations } = await points()
       told(train, evaluations)
       if (trial.enough?.(await means())) await runner.stop()
       clock()
     }
     await done
-    const [spent] = await rowsOf<{ tokens: number }>(data, 'SELECT sum(tokens) AS tokens FROM training_steps FINAL')
+    // A runner that is told to end does so in peace, as if it were through.
+    signal.throwIfAborted()
+    const [spent] = await rowsOf<Pick<Result, 'tokens' | 'updating'>>(data, SPENT)
     const endings = await rowsOf<{ ending: string; attempts: number }>(data, ENDINGS)
     const result: Result = {
       seed,
       ...(await points()),
       steps: await means(),
-      tokens: spent?.tokens ?? 0,
+      ...{ tokens: spent?.tokens ?? 0, updating: spent?.updating ?? 0 },
       endings: Object.fromEntries(endings.map(({ ending, attempts }) => [ending, attempts])),
       seconds: clock(),
     }
@@ -151,7 +163,7 @@ export async function runTrial(trial: Trial, told: (train: readonly Point[], eva
     if (existsSync(finished)) {
       await removeDatabase(data)
       rmSync(join(folder, 'policies'), { recursive: true, force: true })
-    }
+    } else await endDatabase(data)
   }
 }
 
@@ -161,6 +173,7 @@ const PROGRESS = `SELECT mode, policy_version AS version, average AS reward, rol
 const rewardsByStep = (tasks_per_step: number) => `SELECT avg(outcome) AS reward, count() AS rollouts
   FROM rollouts FINAL WHERE mode = 'train' AND outcome IS NOT NULL
   GROUP BY intDiv(toUInt32(splitByChar('/', group_id)[-1]), ${tasks_per_step}) AS step ORDER BY step`
+const SPENT = 'SELECT sum(tokens) AS tokens, sum(seconds) AS updating FROM training_steps FINAL'
 const ENDINGS = `SELECT if(status = 'succeeded' AND outcome IS NULL, 'unscored', status) AS ending, count() AS attempts
   FROM rollouts FINAL WHERE mode = 'train' GROUP BY ending ORDER BY attempts DESC`
 

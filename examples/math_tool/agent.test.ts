@@ -15,14 +15,18 @@ const experiment = experiments.find(({ name }) => name === 'math_tool')!
 const [python] = experiment.worker as [string]
 const there = spawnSync(python, ['-c', 'import autogen_agentchat, opentelemetry.sdk']).status === 0
 
+const MOST_MS = 180_000
+/** For its processes to end. */
+const GRACE_MS = 10_000
 const SHORT = shortForm(10, 6)
 // Of a step's six groups four have signal, more or less.
 const CHANGES = ['extensions::trainer::groups_per_step: 4']
 
-test.skipIf(!there)(`its reward rises${there ? '' : ` (skipped: ${python} has no AutoGen)`}`, { timeout: 180_000 }, async () => {
+test.skipIf(!there)(`its reward rises${there ? '' : ` (skipped: ${python} has no AutoGen)`}`, { timeout: MOST_MS }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'leyden-math-tool-'))
   try {
-    const { steps, endings } = await runTrial({ experiment, ...SHORT, group_size: 8, ahead: 1, changes: CHANGES, folder }, () => {})
+    const trial = { experiment, ...SHORT, group_size: 8, ahead: 1, changes: CHANGES, folder } as const
+    const { steps, endings } = await runTrial(trial, { told: () => {}, signal: AbortSignal.timeout(MOST_MS - GRACE_MS) })
     const [before, after] = halves(steps)
     expect(after - before).toBeGreaterThan(0.05)
     expect(endings).toEqual({ succeeded: SHORT.steps * SHORT.tasks_per_step * 8 })
