@@ -94,7 +94,7 @@ export const experiments: readonly Experiment[] = [
     worker: node('../multi_hop/worker.js'),
     concurrency: 24,
     steps: 80,
-    short_steps: 20,
+    short_steps: 28,
     short_rise: 0.15,
     task: (await import('../multi_hop/tasks.ts')).question,
     goal: { trained: 0.7, base: 0.2 },
@@ -119,9 +119,14 @@ export const races: readonly Race[] = [
     task: (await import('../long_horizon/tasks.ts')).order,
     groups: 2,
     group_size: 16,
-    most_updates: 200,
+    most_updates: 120,
+    // Each learns at the rate that was best for it: of 0.00075, 0.0015, 0.003 and 0.006.
     arms: {
-      terminal: ['processors::air::mode: "off"', 'processors::credit_assignment::method: identical'],
+      terminal: [
+        'processors::air::mode: "off"',
+        'processors::credit_assignment::method: identical',
+        'extensions::trainer::learning_rate: 0.0015',
+      ],
       potential: [],
       // Control: the same method and the same lambdas without what they lean on.
       'no potential': ['processors::air::mode: "off"', 'processors::credit_assignment::method: gae_turn'],

@@ -22,7 +22,7 @@ Names:
 Flags:
   --seeds <n>       runs with seeds 1 to n (3)
   --ablate <what>   also runs the variants of: ${Object.keys(ablations).join(', ')}; may be given several times
-  --short           twenty steps of one seed, no evaluation: fails where the reward does not rise
+  --short           twenty steps or so of one seed, no evaluation: fails where the reward does not rise
   --results <dir>   folder of the results (results)
 
 Example:
@@ -119,19 +119,18 @@ async function run(race: Race): Promise<boolean> {
   const { groups: tasks_per_step, group_size, most_updates: steps } = race
   // The newest step may not be whole yet.
   const enough = (means: readonly Mean[]) => Number.isFinite(updatesUntilSuccess(means.slice(0, -1)))
-  const lanes: Series[] = []
-  for (const [arm, changes] of arms) {
-    const results: Result[] = []
-    for (let seed = 1; seed <= Number(values.seeds); seed++) {
+  const lanes = arms.map(([variant]) => ({ variant, results: [] as Result[] }))
+  // Each seed in every arm before the next: a race that is stopped can be compared as far as it went.
+  for (let seed = 1; seed <= Number(values.seeds); seed++) {
+    for (const [i, [arm, changes]] of arms.entries()) {
       const folder = join(values.results, race.name, arm.replace(' ', '_'), `seed_${seed}`)
       // Each update learns from what the version before it did.
       const sampling = { steps, group_size, tasks_per_step, tasks: TRAIN_TASKS, ahead: 0 } as const
       const trial = { ...sampling, experiment: race, evaluate: false, seed, changes, folder, enough }
-      results.push(await tried(trial, progress(`${race.name}, ${arm}, seed ${seed}`)))
+      lanes[i]!.results.push(await tried(trial, progress(`${race.name}, ${arm}, seed ${seed}`)))
     }
-    lanes.push({ variant: arm, results })
+    report(race.name, lanes, raceTable(race, lanes), picture(race, lanes))
   }
-  report(race.name, lanes, raceTable(race, lanes), picture(race, lanes))
   const [first, other] = [lanes[0], lanes.find(({ variant }) => variant === race.goal.arm)]
   return first !== undefined && other !== undefined && shareOf(other, first) <= race.goal.share
 }
