@@ -2,7 +2,7 @@
 // those included that one way of giving credit cannot learn from, since they cost the same.
 
 import type { Race } from './experiments.ts'
-import { median, type Series } from './report.ts'
+import { median, picture, type Series } from './report.ts'
 import type { Mean, Result } from './seed.ts'
 
 const SUCCESS = 0.8
@@ -48,6 +48,20 @@ Updates of ${groups} groups of ${group_size} rollouts before the first ${WINDOW}
 
 ${[line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')}
 ${failures.length > 0 ? `\n${failures.join('\n')}\n` : ''}`
+}
+
+/** Success by update. */
+export function racePicture(race: Race, lanes: readonly Series[]): string {
+  const byUpdate = ({ steps, ...result }: Result): Result => ({
+    ...result,
+    steps,
+    train: steps.map((mean, i) => ({ version: i + 1, ...mean })),
+  })
+  return picture(
+    race,
+    lanes.map(({ variant, results }) => ({ variant, results: results.map(byUpdate) })),
+    'update',
+  )
 }
 
 const shown = (updates: number, most: number): string => (Number.isFinite(updates) ? String(updates) : `> ${most - WINDOW}`)

@@ -83,8 +83,8 @@ const COLORS = ['#1f6fb5', '#c2571a', '#3b8f4a', '#8a4fb0', '#b0873a']
 /** Versions on either side over which a curve is evened out. */
 const NEAR = 2
 
-/** Mean training reward by version: thin, each seed; thick, their median. Circles: greedy evaluation. */
-export function picture({ name }: Subject, series: readonly Series[]): string {
+/** Mean training reward by version, or whatever else is counted: thin, each seed; thick, their median. Circles: greedy evaluation. */
+export function picture({ name }: Subject, series: readonly Series[], counted = 'version'): string {
   const versions = Math.max(1, ...series.flatMap(({ results }) => results.flatMap(({ train }) => train.map(({ version }) => version))))
   const x = (version: number) => LEFT + (version / versions) * (WIDTH - LEFT - RIGHT)
   const y = (reward: number) => HEIGHT - BOTTOM - reward * (HEIGHT - TOP - BOTTOM)
@@ -109,11 +109,11 @@ export function picture({ name }: Subject, series: readonly Series[]): string {
   text { fill: #444 } .grid { stroke: #ddd }
   @media (prefers-color-scheme: dark) { text { fill: #bbb } .grid { stroke: #444 } }
 </style>
-<text x="${LEFT}" y="20" font-size="14">${name}: reward by version</text>
+<text x="${LEFT}" y="20" font-size="14">${name}: reward by ${counted}</text>
 <text x="${WIDTH - RIGHT}" y="20" text-anchor="end">thin: each seed · thick: median · circles: held-out, greedy</text>
 ${[...grid, ...curves].join('\n')}
-<text x="${LEFT}" y="${HEIGHT - 12}">version 0</text>
-<text x="${WIDTH - RIGHT}" y="${HEIGHT - 12}" text-anchor="end">version ${versions}</text>
+<text x="${LEFT}" y="${HEIGHT - 12}">${counted} 0</text>
+<text x="${WIDTH - RIGHT}" y="${HEIGHT - 12}" text-anchor="end">${counted} ${versions}</text>
 </svg>
 `
 }
@@ -130,10 +130,11 @@ function even(points: readonly Point[]): Point[] {
   }))
 }
 
+/** As far as most of the curves go. */
 function medians(curves: readonly (readonly Point[])[]): Pick<Point, 'version' | 'reward'>[] {
   const versions = [...new Set(curves.flatMap((points) => points.map(({ version }) => version)))].toSorted((a, b) => a - b)
-  return versions.map((version) => {
+  return versions.flatMap((version) => {
     const rewards = curves.flatMap((points) => points.filter((point) => point.version === version).map(({ reward }) => reward))
-    return { version, reward: median(rewards) }
+    return rewards.length * 2 > curves.length ? [{ version, reward: median(rewards) }] : []
   })
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
 import { ablations, experiments, races, TASKS_PER_STEP, TRAIN_TASKS, type Experiment, type Race } from './experiments.ts'
-import { raceTable, shareOf, updatesUntilSuccess } from './race.ts'
+import { racePicture, raceTable, shareOf, updatesUntilSuccess } from './race.ts'
 import { baseOf, halves, last, markdown, median, picture, type Series } from './report.ts'
 import { runTrial, shortForm, type Mean, type Point, type Result, type Trial, type Watching } from './seed.ts'
 
@@ -129,7 +129,7 @@ async function run(race: Race): Promise<boolean> {
       const trial = { ...sampling, experiment: race, evaluate: false, seed, changes, folder, enough }
       lanes[i]!.results.push(await tried(trial, progress(`${race.name}, ${arm}, seed ${seed}`)))
     }
-    report(race.name, lanes, raceTable(race, lanes), picture(race, lanes))
+    report(race.name, lanes, raceTable(race, lanes), racePicture(race, lanes))
   }
   const [first, other] = [lanes[0], lanes.find(({ variant }) => variant === race.goal.arm)]
   return first !== undefined && other !== undefined && shareOf(other, first) <= race.goal.share
