@@ -7,6 +7,7 @@ import { resolve } from 'node:path'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 
 import { joinEmbedded, type EmbeddedServer } from './embedded/join.ts'
+import { agentFor, inserting, type Insert } from './insert_request.ts'
 
 export interface ConnectionOptions {
   /** `http(s)://host:port`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
@@ -18,6 +19,7 @@ export interface ConnectionOptions {
 
 export interface Connection {
   readonly client: ClickHouseClient
+  readonly insert: Insert
   makeDatabase(): Promise<void>
   close(): Promise<void>
 }
@@ -48,12 +50,16 @@ export async function connect({ url, database, username, password }: ConnectionO
     application: 'leyden',
     log: { level: ClickHouseLogLevel.OFF },
   }
-  const agent = server && embeddedAgent(server)
-  const clientOf = (database: string) =>
-    server
-      ? createClient({ ...common, database, url: `http://127.0.0.1:${server.port}`, password: server.password, http_agent: agent! })
-      : createClient({ ...common, database, url, username, password })
+  const place = server
+    ? { url: `http://127.0.0.1:${server.port}`, username: 'default', password: server.password }
+    : { url, username, password }
+  const agent = server && followed(new Agent({ keepAlive: true, maxSockets: CONNECTIONS }), server)
+  const clientOf = (database: string) => createClient({ ...common, ...place, database, ...(agent && { http_agent: agent }) })
   const client = clientOf(database)
+  // Not the client's agent: the client ends sockets that it has not seen used for a while.
+  const insertAgent = agentFor(url, CONNECTIONS)
+  if (server) followed(insertAgent, server)
+  const insert = inserting({ ...place, database, agent: insertAgent, timeoutMs: REQUEST_TIMEOUT_MS })
 
   async function makeDatabase(): Promise<void> {
     if (database === 'default') return
@@ -66,14 +72,14 @@ export async function connect({ url, database, username, password }: ConnectionO
   async function close(): Promise<void> {
     await client.close()
     agent?.destroy()
+    insertAgent.destroy()
     server?.close()
   }
-  return { client, makeDatabase, close }
+  return { client, insert, makeDatabase, close }
 }
 
-/** A restarted server may listen elsewhere; the clients need not know. */
-function embeddedAgent(server: EmbeddedServer): Agent {
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+/** A restarted server may listen elsewhere; those who use the agent need not know. */
+function followed(agent: Agent, server: EmbeddedServer): Agent {
   agent.createConnection = () => connectSocket(server.port, '127.0.0.1')
   return agent
 }

@@ -1,7 +1,6 @@
 // The storage: one ClickHouse, wired up as the Storage that components use.
 
 import { createHash, randomUUID } from 'node:crypto'
-import { Readable } from 'node:stream'
 
 import { resumeClock, steadyNow } from '../data/clock.ts'
 import type { Rollout } from '../data/rollout.ts'
@@ -87,7 +86,7 @@ export interface OpenStorage extends Storage {
  */
 export async function openStorage(options: Partial<StorageOptions> = {}): Promise<OpenStorage> {
   const { ttl, settle_timeout, report, count, ...connectionOptions } = { ...DEFAULTS, ...options }
-  const { client, makeDatabase, close: disconnect } = await connect(connectionOptions)
+  const { client, insert: sendInsert, makeDatabase, close: disconnect } = await connect(connectionOptions)
   const {
     run,
     start,
@@ -102,15 +101,9 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   })
 
   async function insert(table: string, columns: string, bytes: Buffer, token: string, abort?: AbortSignal): Promise<void> {
-    await run(async () => {
-      const { stream } = await client.exec({
-        query: `INSERT INTO ${table} (${columns}) FORMAT RowBinary`,
-        values: Readable.from([bytes], { objectMode: false }),
-        clickhouse_settings: { ...INSERT_SETTINGS, insert_deduplication_token: token },
-        ...(abort ? { abort_signal: abort } : {}),
-      })
-      for await (const _ of stream);
-    }, abort)
+    const query = `INSERT INTO ${table} (${columns}) FORMAT RowBinary`
+    const settings = { ...INSERT_SETTINGS, insert_deduplication_token: token }
+    await run(() => sendInsert({ query, rows: bytes, settings, abort }), abort)
   }
 
   const insertSpans = (bytes: Buffer, token: string) => insert('spans', SPAN_COLUMNS, bytes, token)
