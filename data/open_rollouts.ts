@@ -1,6 +1,7 @@
 // Rollouts that still get spans: what arrived for each, and when each is due to be closed.
 // The latest bytes are held; a rollout of which some are gone is read back from storage.
 
+import { deadlines } from './deadlines.ts'
 import type { ItemReader } from './item_reader.ts'
 import type { Item } from './span.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
@@ -28,11 +29,14 @@ export interface OpenRollout {
   last_at: number
   /** A root span has ended. */
   rooted: boolean
+  /** This and `due` are set by finish(). */
   ended: boolean
   /** It was closed before: these are late spans. */
   late: boolean
   /** To be closed as soon as may be: nothing more is expected. */
   due: boolean
+  /** When it is looked at next. */
+  look_at: number
 }
 
 /** While a rollout is open, its items are chains in the ring; one that is taken out has them in memory of its own. */
@@ -42,6 +46,11 @@ interface Held {
 }
 
 export type ClosedBy = 'end' | 'root' | 'idle' | 'max_age' | 'max_spans' | 'max_bytes' | 'late'
+
+export interface Taken {
+  readonly rollout: OpenRollout
+  readonly closed_by: ClosedBy
+}
 
 export interface OpenRollouts {
   readonly size: number
@@ -54,14 +63,16 @@ export interface OpenRollouts {
   get(key: string, now: number): OpenRollout
   /** Adds items of one batch (indices into it) to a rollout. Their bytes are copied: the batch is free again. */
   add(rollout: OpenRollout, batch: SpanBatch, indices: readonly number[], now: number): void
+  /** It has ended, or nothing more of it is expected for now: it is due at once. */
+  finish(rollout: OpenRollout, as: 'ended' | 'due'): void
   /** Frees what is held of a rollout: everything of it will be read back. */
   letGo(rollout: OpenRollout): void
   /** Joins the rollout of one key, if there is one, into that of another. */
   rename(from: string, to: string): void
   /** Takes out every rollout that is due, with the reason. */
-  takeDue(now: number): { rollout: OpenRollout; closed_by: ClosedBy }[]
+  takeDue(now: number): Taken[]
   /** Takes out what can be closed early at shutdown: those that ended or whose root did. */
-  takeFinished(): { rollout: OpenRollout; closed_by: ClosedBy }[]
+  takeFinished(): Taken[]
   /** Puts a taken rollout back, joined with what has arrived for it since. */
   restore(rollout: OpenRollout): void
 }
@@ -69,10 +80,14 @@ export interface OpenRollouts {
 /** A key that was closed is remembered so long; beyond that, storage is asked. */
 const REMEMBERED = 50_000
 const NOTHING: Held = { items: [], chains: [] }
+const NEVER = Infinity
 
 export function openRollouts(limits: Limits): OpenRollouts {
   const open = new Map<string, OpenRollout>()
   const closed = new Set<string>()
+  const looks = deadlines<OpenRollout>()
+  /** Those that need not wait for the clock. */
+  const soon = new Set<OpenRollout>()
   const ring = spanRing(limits.memory)
   let released = 0
 
@@ -92,8 +107,9 @@ export function openRollouts(limits: Limits): OpenRollouts {
         ended: false,
         late,
         due: false,
+        look_at: NEVER,
       }
-      open.set(key, rollout)
+      put(rollout, now)
     }
     return rollout
   }
@@ -105,6 +121,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     rollout.count += indices.length
     rollout.last_at = now
     rollout.due = false
+    if (rollout.count >= limits.max_spans || rollout.bytes >= limits.max_bytes) soon.add(rollout)
     if (rollout.held && !hold(rollout, rollout.held, batch, indices)) release(rollout)
   }
 
@@ -136,11 +153,29 @@ export function openRollouts(limits: Limits): OpenRollouts {
       ended: first.ended || second.ended,
       late: first.late,
       due: false,
+      look_at: NEVER,
     }
   }
 
-  function put(rollout: OpenRollout): void {
+  function put(rollout: OpenRollout, now: number): void {
     open.set(rollout.key, rollout)
+    lookLater(rollout, now)
+  }
+
+  /** In the place of others, it may have become due meanwhile. */
+  function putBack(rollout: OpenRollout): void {
+    put(rollout, rollout.last_at)
+    soon.add(rollout)
+  }
+
+  function finish(rollout: OpenRollout, as: 'ended' | 'due'): void {
+    rollout[as] = true
+    soon.add(rollout)
+  }
+
+  function lookLater(rollout: OpenRollout, now: number): void {
+    rollout.look_at = notDueBefore(rollout, now, limits)
+    looks.add(rollout.look_at, rollout)
   }
 
   function take(rollout: OpenRollout): void {
@@ -157,13 +192,29 @@ export function openRollouts(limits: Limits): OpenRollouts {
     else rollout.held = { items: [...items, ...(parts as RawItem[][]).flat()], chains: [] }
   }
 
-  function takeIf(reasonOf: (rollout: OpenRollout) => ClosedBy | null) {
-    const taken: { rollout: OpenRollout; closed_by: ClosedBy }[] = []
-    for (const rollout of open.values()) {
-      const closed_by = reasonOf(rollout)
-      if (closed_by) taken.push({ rollout, closed_by })
+  function takeDue(now: number): Taken[] {
+    const looked = [...soon]
+    soon.clear()
+    const waited: OpenRollout[] = []
+    for (let rollout = looks.next(now); rollout; rollout = looks.next(now)) {
+      // One that was taken out, joined or put back since has left this behind.
+      if (open.get(rollout.key) !== rollout || rollout.look_at > now) continue
+      rollout.look_at = NEVER
+      waited.push(rollout)
     }
-    for (const { rollout } of taken) take(rollout)
+    const taken = takeIf([...looked, ...waited], (rollout) => due(rollout, now, limits))
+    for (const rollout of waited) if (open.has(rollout.key)) lookLater(rollout, now)
+    return taken
+  }
+
+  function takeIf(looked: Iterable<OpenRollout>, reasonOf: (rollout: OpenRollout) => ClosedBy | null): Taken[] {
+    const taken: Taken[] = []
+    for (const rollout of looked) {
+      const closed_by = open.get(rollout.key) === rollout ? reasonOf(rollout) : null
+      if (!closed_by) continue
+      taken.push({ rollout, closed_by })
+      take(rollout)
+    }
     return taken
   }
 
@@ -182,6 +233,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     has: (key) => open.has(key),
     get,
     add,
+    finish,
     letGo(rollout) {
       rollout.held = null
     },
@@ -192,14 +244,14 @@ export function openRollouts(limits: Limits): OpenRollouts {
       if (!old) return
       open.delete(from)
       const into = open.get(to)
-      put(into ? join(old, into, to) : { ...old, key: to })
+      putBack(into ? join(old, into, to) : { ...old, key: to })
     },
-    takeDue: (now) => takeIf((rollout) => due(rollout, now, limits)),
+    takeDue,
     takeFinished: () =>
-      takeIf((rollout) => (rollout.ended ? 'end' : rollout.late || rollout.due ? 'late' : rollout.rooted ? 'root' : null)),
+      takeIf(open.values(), (rollout) => (rollout.ended ? 'end' : rollout.late || rollout.due ? 'late' : rollout.rooted ? 'root' : null)),
     restore(rollout) {
       const newer = open.get(rollout.key)
-      put(newer ? join(rollout, newer, rollout.key) : rollout)
+      putBack(newer ? join(rollout, newer, rollout.key) : rollout)
     },
   }
 }
@@ -214,6 +266,12 @@ function due(rollout: OpenRollout, now: number, limits: Limits): ClosedBy | null
   if (now - rollout.last_at >= limits.idle_timeout) return 'idle'
   if (now - rollout.first_at >= limits.max_age) return 'max_age'
   return null
+}
+
+/** A root or a late span that has yet to come will wait for root_grace itself. */
+function notDueBefore({ rooted, late, first_at, last_at }: OpenRollout, now: number, limits: Limits): number {
+  const grace = (rooted || late ? last_at : Math.max(last_at, now)) + limits.root_grace
+  return Math.min(grace, last_at + limits.idle_timeout, first_at + limits.max_age)
 }
 
 const both = (first: Held, second: Held): Held => ({

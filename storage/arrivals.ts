@@ -56,11 +56,11 @@ export function addArrived(books: Books, arrived: Arrived, homeless: (signal: st
     for (const i of indices) {
       if (traces[i] !== trace) rollout.traces.add(placeOf((trace = traces[i]!), key))
       if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && aboutEnd(batch, i) > 0
-      else if (itemName(batch, i) === END_EVENT) rollout.ended = true
+      else if (itemName(batch, i) === END_EVENT) open.finish(rollout, 'ended')
     }
     open.add(rollout, batch, indices, now)
     // Nothing but rewards for a run that is over: nothing more need be waited for.
-    if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = true
+    if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) open.finish(rollout, 'due')
     return rollout.ended || rollout.due
   }
 }
@@ -122,6 +122,6 @@ export function attachRewards({ open, owners }: Omit<Books, 'late'>, key: string
     rollout.traces.add(trace)
     owners.give(trace, key)
   }
-  if (!known) rollout.due = true
+  if (!known) open.finish(rollout, 'due')
   open.letGo(rollout)
 }
