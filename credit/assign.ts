@@ -23,19 +23,7 @@ export type EarningTool = Moment &
   Pick<Tool, 'name' | 'arguments' | 'inferred' | 'requested_by'> & { readonly air_class?: AirClass | undefined }
 
 /** A transition as credit sees it. */
-export interface AssignedStep extends Pick<
-  Transition,
-  | 'step'
-  | 'span_id'
-  | 'agent'
-  | 'policy_version'
-  | 'reward_outcome'
-  | 'reward_intermediate'
-  | 'reward_parts'
-  | 'return'
-  | 'advantage'
-  | 'credit_method'
-> {
+export interface CreditableStep extends Pick<Transition, 'span_id' | 'agent' | 'policy_version' | 'reward_intermediate' | 'reward_parts'> {
   readonly call: Moment
 }
 
@@ -45,22 +33,40 @@ export interface Creditable extends Pick<
   'rollout_id' | 'task_id' | 'group_id' | 'status' | 'tree' | 'air_mode' | 'air_weight' | 'outcome'
 > {
   readonly tools: readonly EarningTool[]
-  readonly transitions: readonly AssignedStep[]
+  readonly transitions: readonly CreditableStep[]
 }
 
+/** What credit makes of a transition. */
+export type AssignedStep = Pick<Transition, 'reward_intermediate' | 'reward_parts' | 'return' | 'advantage' | 'credit_method'>
+
 /** The rollout with returns, and with advantages only where no group can ever give them. */
-export function assignCredit<R extends Creditable>(
-  rollout: R,
+export function assignCredit(rollout: Rollout, options: CreditOptions): Rollout & { credit: CreditSpec } {
+  const { credit, steps } = creditOf(rollout, options)
+  return { ...rollout, credit, transitions: rollout.transitions.map((t, i) => ({ ...t, ...steps[i]! })) }
+}
+
+export function creditOf(
+  rollout: Creditable,
   { method: asked, lambda, ...options }: CreditOptions,
-): R & { credit: CreditSpec } {
+): { credit: CreditSpec; steps: AssignedStep[] } {
   const method = asked !== 'auto' ? asked : rollout.air_mode === 'potential' ? 'gae_turn' : 'identical'
   const credit: CreditSpec = { ...options, method, lambda: lambda ?? scheduledLambda(oldestVersion(rollout.transitions)) }
   const { returns, air } = returnsOf(rollout, method, credit)
-  const transitions = rollout.transitions.map((t, i) => ({ ...withBonus(t, air[i]!), return: returns[i]!, credit_method: method }))
-  if (rollout.group_id || rollout.task_id || !['group', 'task'].includes(options.group_by ?? 'group'))
-    return { ...rollout, credit, transitions }
-  const [advantages] = groupAdvantages([{ ...rollout, excluded: false, transitions }], credit).advantages
-  return { ...rollout, credit, transitions: transitions.map((t, i) => ({ ...t, advantage: advantages![i]! })) }
+  const advantages = isAlone(rollout, credit) ? advantagesAlone(rollout, returns, credit) : null
+  const steps = rollout.transitions.map((t, i) => {
+    const { reward_intermediate, reward_parts } = withBonus(t, air[i]!)
+    return { reward_intermediate, reward_parts, return: returns[i]!, advantage: advantages ? advantages[i]! : null, credit_method: method }
+  })
+  return { credit, steps }
+}
+
+/** No group will ever give it advantages. */
+const isAlone = ({ group_id, task_id }: Creditable, { group_by = 'group' }: CreditSpec): boolean =>
+  !group_id && !task_id && (group_by === 'group' || group_by === 'task')
+
+function advantagesAlone({ rollout_id, status, transitions }: Creditable, returns: readonly (number | null)[], credit: CreditSpec) {
+  const own = transitions.map(({ agent }, i) => ({ agent, return: returns[i]! }))
+  return groupAdvantages([{ rollout_id, status, excluded: false, transitions: own }], credit).advantages[0]!
 }
 
 function returnsOf(rollout: Creditable, method: MethodName, options: CreditSpec): { returns: (number | null)[]; air: number[] } {
@@ -114,12 +120,12 @@ function earning({ tools, transitions, tree }: Creditable): Earning[] {
 }
 
 /** Replaces what an earlier assignment put there. */
-function withBonus<T extends AssignedStep>(t: T, amount: number): T {
-  const { air = 0, ...others } = t.reward_parts
-  if (air === 0 && amount === 0) return t
+function withBonus(t: CreditableStep, amount: number): Pick<Transition, 'reward_intermediate' | 'reward_parts'> {
+  const before = t.reward_parts['air'] ?? 0
+  if (before === 0 && amount === 0) return t
+  const { air: _, ...others } = t.reward_parts
   return {
-    ...t,
-    reward_intermediate: (t.reward_intermediate ?? 0) - air + amount,
+    reward_intermediate: (t.reward_intermediate ?? 0) - before + amount,
     reward_parts: amount === 0 ? others : { ...others, air: amount },
   }
 }

@@ -42,26 +42,37 @@ export function potential(causality: Causality, tools: readonly ToolOutcome[], c
     }
   }
 
-  // Of everything that happened before each span.
+  // Of everything that happened before each span. A set grows until spans below a branch are to start from it.
+  const isFork = new Uint8Array(tree.count + 1)
+  for (const fork of forks) isFork[fork] = 1
+  const phis = new Float64Array(tree.count)
   const errorsBefore = new Int32Array(tree.count + 1)
   const keysBefore = new Array<Keys>(tree.count + 1).fill(NONE)
   for (const fork of forks) {
     let errorsSoFar = errorsBefore[fork]!
     let keysSoFar = keysBefore[fork]!
+    let growing: Set<number> | undefined
     forward(
       causality,
       fork,
       (before) => {
         errorsSoFar += (before === fork ? ownErrors : errors)[before]!
-        keysSoFar = union(keysSoFar, (before === fork ? ownKeys : keys)[before]!)
+        for (const key of (before === fork ? ownKeys : keys)[before]!) {
+          if (keysSoFar.has(key) || keysSoFar.size >= SATURATED) continue
+          keysSoFar = growing ??= new Set(keysSoFar)
+          growing.add(key)
+        }
       },
       (branch) => {
+        phis[branch] = phi(keysSoFar.size, errorsSoFar, c)
+        if (branch === fork || !isFork[branch]) return
         errorsBefore[branch] = errorsSoFar
         keysBefore[branch] = keysSoFar
+        growing = undefined
       },
     )
   }
-  return Float64Array.from({ length: tree.count }, (_, node) => phi(keysBefore[node]!.size, errorsBefore[node]!, c))
+  return phis
 }
 
 /** Never changed once made, so that spans share them. */

@@ -23,14 +23,14 @@ export interface Causality {
   precedes(a: number, b: number): boolean
 }
 
-/** Worked out once for a tree: rewards, tools and credit all ask. */
+/** Worked out once for a tree: rewards, tools and credit all ask, one after the other. */
 export function causalityOf(tree: SpanTree): Causality {
-  let causality = known.get(tree)
-  if (!causality) known.set(tree, (causality = workOut(tree)))
-  return causality
+  if (latest?.tree !== tree) latest = workOut(tree)
+  return latest
 }
 
-const known = new WeakMap<SpanTree, Causality>()
+/** A map of all trees that are held costs the garbage collector more than what it holds is worth. */
+let latest: Causality | undefined
 
 function workOut(tree: SpanTree): Causality {
   const { count, parent, start } = tree
@@ -51,11 +51,11 @@ function workOut(tree: SpanTree): Causality {
     for (let i = first[fork]!; i < first[fork + 1]!; i++) end[fork] = Math.max(end[fork]!, end[list[i]!]!)
   }
 
-  const byEnd = Int32Array.from(list)
+  const byEnd = list.slice()
   const at = (branches: Int32Array, fork: number) => branches.subarray(first[fork], first[fork + 1])
   for (const fork of forks) {
-    at(list, fork).sort((a, b) => start[a]! - start[b]! || end[a]! - end[b]! || a - b)
-    at(byEnd, fork).sort((a, b) => end[a]! - end[b]! || start[a]! - start[b]! || a - b)
+    sort(at(list, fork), (a, b) => start[a]! - start[b]! || end[a]! - end[b]! || a - b)
+    sort(at(byEnd, fork), (a, b) => end[a]! - end[b]! || start[a]! - start[b]! || a - b)
   }
 
   return {
@@ -66,6 +66,11 @@ function workOut(tree: SpanTree): Causality {
     // Of two without duration at the same instant, the one that was seen first.
     precedes: (a, b) => end[a]! <= start[b]! && (start[a]! < end[b]! || a < b),
   }
+}
+
+/** Spans mostly come in order, and looking whether they do costs little. */
+function sort(branches: Int32Array, compare: (a: number, b: number) => number): void {
+  for (let i = 1; i < branches.length; i++) if (compare(branches[i - 1]!, branches[i]!) > 0) return void branches.sort(compare)
 }
 
 /** Children of node p, and p itself if it has any, at `list[first[p]]` to `list[first[p + 1] - 1]`. */

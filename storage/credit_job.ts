@@ -4,12 +4,11 @@
 
 import { randomUUID } from 'node:crypto'
 
-import type { AssignedStep } from '../credit/assign.ts'
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { CreditSpec, Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
-import { openCreditRows, putCredit, revisionsAnew, withCreditStaging, writeCredit, type CreditRows, type Writer } from './credit_rows.ts'
+import { openCreditRows, putCredit, revisionsAnew, writeCredit, type Assigned, type CreditRows, type Writer } from './credit_rows.ts'
 import {
   groupsLeftOut,
   inGroups,
@@ -59,7 +58,7 @@ export interface CreditJobOptions extends Writer {
 
 interface Compared extends Member {
   /** Its transitions where they are to be stored with it; undefined where they stay as they are. */
-  readonly assigned?: readonly AssignedStep[]
+  readonly assigned?: Assigned
 }
 
 /** What is to be stored together. */
@@ -72,7 +71,7 @@ interface Credit {
   readonly now: number
 }
 
-const openCredit = (anew: boolean): Credit => ({ steps: openCreditRows(anew), rollouts: openRows(), credits: openRows(), now: steadyNow() })
+const openCredit = (): Credit => ({ steps: openCreditRows(), rollouts: openRows(), credits: openRows(), now: steadyNow() })
 
 /** A group that may be complete. */
 interface Wait {
@@ -155,11 +154,9 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
         writer,
         ready.flatMap(([, members]) => members),
       )
-      await withCreditStaging(writer, false, async (staging) => {
-        const credit = openCredit(false)
-        for (const [group, members] of ready) putGroup(credit, group, members, versions)
-        await store(credit, revisions, staging)
-      })
+      const credit = openCredit()
+      for (const [group, members] of ready) putGroup(credit, group, members, versions)
+      await store(credit, revisions)
     }
     rest(ready, steadyNow() - now)
     const credited = new Set(ready.map(([group]) => group))
@@ -187,40 +184,34 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 
   async function creditAnew(rollouts: readonly RolloutKey[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
-    await withCreditStaging(writer, true, async (staging) => {
-      const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
-      const stepped = rows.filter(({ returns }) => returns.length > 0)
-      const revisions = await revisionsAnew(writer, stepped)
-      const wanted = new Set(rollouts.map(keyOf))
-      const credit = openCredit(true)
-      const compare = (row: RolloutRow): Compared => {
-        const credited = wanted.has(keyOf(row)) ? become(row) : null
-        if (!credited) return memberOf(row)
-        putRollout(credit, credited.row, revisions)
-        return { ...memberOf(credited.row), credit: credited.credit, assigned: credited.steps }
-      }
-      const concerned = new Set(rows.flatMap((row) => (wanted.has(keyOf(row)) ? [row.group_id] : [])))
-      // Group by group to the end, since what is held for longer costs more to collect than it took to make.
-      for (const [group, own] of inGroups(rows, concerned)) {
-        const members = own.map(compare)
-        const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
-        if (isReady) putGroup(credit, group, members, versions)
-        else putUncompared(credit, members)
-        if (group !== '' && !isReady) waiting.set(group, { at: 0 })
-      }
-      await store(credit, revisions, staging, after)
-    })
+    const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
+    const stepped = rows.filter(({ returns }) => returns.length > 0)
+    const revisions = await revisionsAnew(writer, stepped)
+    const wanted = new Set(rollouts.map(keyOf))
+    const credit = openCredit()
+    const compare = (row: RolloutRow): Compared => {
+      const credited = wanted.has(keyOf(row)) ? become(row) : null
+      if (!credited) return memberOf(row)
+      putRollout(credit, credited.row, revisions)
+      const { outcome } = credited.row
+      return { ...memberOf(credited.row), credit: credited.credit, assigned: { outcome, steps: credited.steps } }
+    }
+    const concerned = new Set(rows.flatMap((row) => (wanted.has(keyOf(row)) ? [row.group_id] : [])))
+    // Group by group to the end, since what is held for longer costs more to collect than it took to make.
+    for (const [group, own] of inGroups(rows, concerned)) {
+      const members = own.map(compare)
+      const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
+      if (isReady) putGroup(credit, group, members, versions)
+      else putUncompared(credit, members)
+      if (group !== '' && !isReady) waiting.set(group, { at: 0 })
+    }
+    await store(credit, revisions, after)
     if (waiting.size > 0) work()
   }
 
   /** @param after see AgainOptions */
-  async function store(
-    { steps, rollouts, credits }: Credit,
-    revisions: ReadonlyMap<string, number>,
-    staging: Promise<string>,
-    after?: Promise<void>,
-  ): Promise<void> {
-    await Promise.all([writeCredit(writer, steps, revisions, staging), after])
+  async function store({ steps, rollouts, credits }: Credit, revisions: ReadonlyMap<string, number>, after?: Promise<void>): Promise<void> {
+    await Promise.all([writeCredit(writer, steps, revisions), after])
     const commit = () => rollouts.count > 0 && insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
     const count = () => credits.count > 0 && insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
     // A late reward whose rollout's row is lost with this process is found again, since nothing covers it.
@@ -269,7 +260,7 @@ function putGroup(
 function putUncompared({ steps }: Credit, members: readonly Compared[]): void {
   for (const member of members) {
     if (!member.assigned) continue
-    const advantages = member.assigned.map(({ advantage }) => advantage)
+    const advantages = member.assigned.steps.map(({ advantage }) => advantage)
     putCredit(steps, member, advantages, null, member.assigned)
   }
 }

@@ -11,69 +11,122 @@ import type { AssignedStep } from '../credit/assign.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { passes } from './availability.ts'
-import { SMALL_STATEMENT } from './literals.ts'
+import { literal, LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import { openRows, putArray, putFloat64, putMap, putNullable, putString, putUInt32, putUInt8, written, type Rows } from './row_binary.ts'
 import { withStaging } from './staging.ts'
+
+/** Credit of up to STEPS steps of a rollout: each of its transitions is handed the whole of it. */
+interface Staged {
+  readonly key: string
+  readonly rollout_id: string
+  readonly row: Row
+}
+
+interface Row {
+  /** By step, as all lists here. */
+  readonly advantage: readonly (number | null)[]
+  readonly credit_version: number | null
+  /** Whether what follows is new as well. */
+  readonly assigned: boolean
+  readonly reward_outcome: number | null
+  readonly reward_intermediate: readonly (number | null)[]
+  readonly reward_parts: readonly Readonly<Record<string, number>>[]
+  readonly return: readonly (number | null)[]
+  readonly credit_method: string
+}
+
+/** What every transition is given. */
+const COMPARED = { advantage: 'Array(Nullable(Float64))', credit_version: 'Nullable(UInt32)' }
+/** And those of rollouts with new returns. */
+const ASSIGNED = {
+  reward_outcome: 'Nullable(Float64)',
+  reward_intermediate: 'Array(Nullable(Float64))',
+  reward_parts: 'Array(Map(LowCardinality(String), Float64))',
+  return: 'Array(Nullable(Float64))',
+  credit_method: 'LowCardinality(String)',
+}
+const TYPES = { ...COMPARED, assigned: 'Bool', ...ASSIGNED }
+/** One tuple, so that each row is looked up once. */
+const ROW = `Tuple(${Object.entries(TYPES)
+  .map(([name, type]) => `${name} ${type}`)
+  .join(', ')})`
+
+const STEPS = 32
+/** So many need no table: they stand in the statement. */
+const FEW = 64
+/** From here on an UPDATE has more than one thread. */
+const MANY = 1_000
 
 export interface CreditRows {
   readonly rollouts: RevisionKey[]
   readonly rows: Rows
-  /** Whether some have returns of their own; else advantages alone are new. */
-  readonly anew: boolean
+  /** The first of them. */
+  readonly few: Staged[]
+  /** How many have returns of their own; of the others advantages alone are new. */
+  assigned: number
 }
 
-export const openCreditRows = (anew: boolean): CreditRows => ({ rollouts: [], rows: openRows(), anew })
+export const openCreditRows = (): CreditRows => ({ rollouts: [], rows: openRows(), few: [], assigned: 0 })
 
 type RevisionKey = Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision'>
 
-/** So many steps of a rollout go into one staged row: each of its transitions is handed the whole row. */
-const STEPS = 32
+/** A rollout with new returns. */
+export interface Assigned {
+  readonly outcome: number | null
+  readonly steps: readonly AssignedStep[]
+}
 
-/**
- * @param advantages of each step @param version null where the rollout has no group, or one that is not credited yet
- * @param assigned the steps where their returns are new, too
- */
+/** @param advantages of each step @param version null where the rollout has no group, or one that is not credited yet */
 export function putCredit(
-  { rollouts, rows, anew }: CreditRows,
+  credit: CreditRows,
   rollout: RevisionKey,
   advantages: readonly (number | null)[],
   version: number | null,
-  assigned?: readonly AssignedStep[],
+  assigned?: Assigned,
 ): void {
+  const { rollouts, rows, few } = credit
   if (advantages.length > 0) rollouts.push(rollout)
   const { rollout_id, attempt_id, revision } = rollout
   for (let first = 0; first < advantages.length; first += STEPS) {
-    putString(rows, `${rollout_id}\0${attempt_id}\0${revision}\0${first / STEPS}`)
-    putString(rows, rollout_id)
-    putArray(rows, advantages.slice(first, first + STEPS), putNumber)
-    putNullable(rows, version, putUInt32)
-    if (anew) putAssigned(rows, assigned?.slice(first, first + STEPS))
-    rows.count++
+    const steps = assigned ? assigned.steps.slice(first, first + STEPS) : NONE
+    const staged: Staged = {
+      key: `${rollout_id}\0${attempt_id}\0${revision}\0${first / STEPS}`,
+      rollout_id,
+      row: {
+        advantage: advantages.slice(first, first + STEPS),
+        credit_version: version,
+        assigned: assigned !== undefined,
+        reward_outcome: assigned?.outcome ?? null,
+        reward_intermediate: steps.map((t) => t.reward_intermediate),
+        reward_parts: steps.map((t) => t.reward_parts),
+        return: steps.map((t) => t.return),
+        credit_method: steps[0]?.credit_method ?? '',
+      },
+    }
+    putStaged(rows, staged)
+    if (few.length < FEW) few.push(staged)
+    if (assigned) credit.assigned++
   }
 }
 
-function putAssigned(rows: Rows, steps: readonly AssignedStep[] = []): void {
-  putUInt8(rows, steps.length > 0 ? 1 : 0)
-  putArray(rows, steps, (to, t) => putNumber(to, t.reward_outcome))
-  putArray(rows, steps, (to, t) => putNumber(to, t.reward_intermediate))
-  putArray(rows, steps, (to, t) => putMap(to, t.reward_parts, putFloat64))
-  putArray(rows, steps, (to, t) => putNumber(to, t.return))
-  putArray(rows, steps, (to, t) => putString(to, t.credit_method))
+const NONE: readonly AssignedStep[] = []
+
+function putStaged(rows: Rows, { key, rollout_id, row }: Staged): void {
+  putString(rows, key)
+  putString(rows, rollout_id)
+  putArray(rows, row.advantage, putNumber)
+  putNullable(rows, row.credit_version, putUInt32)
+  putUInt8(rows, row.assigned ? 1 : 0)
+  putNumber(rows, row.reward_outcome)
+  putArray(rows, row.reward_intermediate, putNumber)
+  putArray(rows, row.reward_parts, putParts)
+  putArray(rows, row.return, putNumber)
+  putString(rows, row.credit_method)
+  rows.count++
 }
 
 const putNumber = (rows: Rows, value: number | null) => putNullable(rows, value, putFloat64)
-
-const KEY = `concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(intDiv(step, ${STEPS})))`
-
-/** By step, but for the version. */
-const COMPARED = { advantage: 'Array(Nullable(Float64))', credit_version: 'Nullable(UInt32)' }
-const ASSIGNED = {
-  reward_outcome: 'Array(Nullable(Float64))',
-  reward_intermediate: 'Array(Nullable(Float64))',
-  reward_parts: 'Array(Map(LowCardinality(String), Float64))',
-  return: 'Array(Nullable(Float64))',
-  credit_method: 'Array(LowCardinality(String))',
-}
+const putParts = (rows: Rows, parts: Readonly<Record<string, number>>) => putMap(rows, parts, putFloat64)
 
 export interface Writer {
   readonly client: ClickHouseClient
@@ -85,52 +138,74 @@ export interface Writer {
   nextRevisions(rollouts: readonly RevisionKey[]): Promise<Map<string, number>>
 }
 
-const columnsOf = (anew: boolean) => ({ ...COMPARED, ...(anew ? { assigned: 'Bool', ...ASSIGNED } : {}) })
-
-/** Credit on its way: a table for it, which is made while others read. One tuple, so that each row is looked up once. */
-export function withCreditStaging(writer: Writer, anew: boolean, use: (staging: Promise<string>) => Promise<void>): Promise<void> {
-  const types = Object.entries(columnsOf(anew)).map(([name, type]) => `${name} ${type}`)
-  return withStaging(commands(writer), `key String, rollout_id String, row Tuple(${types.join(', ')})`, use)
-}
-
 /** Numbers of the revisions that credit for these rollouts makes, by routeKey: none where rows can be updated. */
 export async function revisionsAnew(writer: Writer, rollouts: readonly RevisionKey[]): Promise<Map<string, number>> {
   return (await writer.canUpdate()) ? new Map() : writer.nextRevisions(rollouts)
 }
 
 /** @param revisions see revisionsAnew: whoever stores a rollout's row commits its own */
-export async function writeCredit(
-  writer: Writer,
-  { rollouts, rows, anew }: CreditRows,
-  revisions: ReadonlyMap<string, number>,
-  made: Promise<string>,
-): Promise<void> {
+export async function writeCredit(writer: Writer, credit: CreditRows, revisions: ReadonlyMap<string, number>): Promise<void> {
+  const { rows, few, assigned } = credit
   if (rows.count === 0) return
-  const staging = await made
-  await writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())
-  const value = (column: string, key: string) => {
-    const staged = (name: string) => `tupleElement(joinGet(${staging}, 'row', ${key}), '${name}')`
-    if (column === 'credit_version') return staged(column)
-    const own = `${staged(column)}[step % ${STEPS} + 1]`
-    return column in COMPARED ? own : `if(${staged('assigned')}, ${own}, ${column})`
+  const write = revisions.size === 0 ? update : revise
+  const set = Object.keys(assigned > 0 ? { ...COMPARED, ...ASSIGNED } : COMPARED)
+  const partly = assigned < rows.count
+  if (rows.count === few.length) return write(writer, credit, inText(few), { set, partly }, revisions)
+  await withStaging(commands(writer), `key String, rollout_id String, row ${ROW}`, async (staging) => {
+    await writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())
+    await write(writer, credit, inTable(staging), { set, partly }, revisions)
+  })
+}
+
+/** Where an UPDATE finds what becomes of a transition. All in SQL. */
+interface Source {
+  readonly keys: string
+  readonly rolloutIds: string
+  row(key: string): string
+}
+
+const inTable = (staging: string): Source => ({
+  keys: `(SELECT key FROM ${staging})`,
+  rolloutIds: `(SELECT rollout_id FROM ${staging})`,
+  row: (key) => `joinGet(${staging}, 'row', ${key})`,
+})
+
+/** A third of the cost for a few. JSON, which holds numbers to their last bit. */
+function inText(few: readonly Staged[]): Source {
+  const keys = few.map(({ key }) => literal(key)).join(',')
+  const rows = `JSONExtract(${literal(JSON.stringify(few.map(({ row }) => row)))}, 'Array(${ROW})')`
+  return {
+    keys: `(${keys})`,
+    rolloutIds: textList(new Set(few.map(({ rollout_id }) => rollout_id))),
+    row: (key) => `${rows}[indexOf([${keys}], ${key})]`,
   }
-  const set = [...Object.keys(COMPARED), ...(anew ? Object.keys(ASSIGNED) : [])]
-  if (revisions.size === 0) await update(writer, staging, set, value)
-  else await revise(writer, rollouts, revisions, staging, set, value)
+}
+
+const KEY = `concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(intDiv(step, ${STEPS})))`
+
+interface Change {
+  readonly set: readonly string[]
+  /** Whether some have no returns of their own. */
+  readonly partly: boolean
 }
 
 /** What becomes of a column, in SQL. */
-type Value = (column: string, key: string) => string
+function valueOf(column: string, row: string, partly: boolean): string {
+  const staged = `tupleElement(${row}, '${column}')`
+  const own = TYPES[column as keyof typeof TYPES].startsWith('Array') ? `${staged}[step % ${STEPS} + 1]` : staged
+  return partly && column in ASSIGNED ? `if(tupleElement(${row}, 'assigned'), ${own}, ${column})` : own
+}
 
-const these = (staging: string) => `tenant = '' AND rollout_id IN (SELECT rollout_id FROM ${staging})`
+async function update(writer: Writer, { rows }: CreditRows, source: Source, { set, partly }: Change): Promise<void> {
+  const row = source.row(KEY)
+  await commands(writer, rows.count > MANY).command(`
+    UPDATE transition_rows SET ${set.map((column) => `${column} = ${valueOf(column, row, partly)}`).join(', ')}
+    WHERE tenant = '' AND rollout_id IN ${source.rolloutIds} AND ${KEY} IN ${source.keys}`)
+}
 
-const update = (writer: Writer, staging: string, set: readonly string[], value: Value) =>
-  commands(writer).command(`
-    UPDATE transition_rows SET ${set.map((column) => `${column} = ${value(column, KEY)}`).join(', ')}
-    WHERE ${these(staging)} AND ${KEY} IN (SELECT key FROM ${staging})`)
-
-const commands = ({ client, run }: Writer) => ({
-  command: (query: string) => run(() => client.command({ query, clickhouse_settings: SMALL_STATEMENT })),
+const commands = ({ client, run }: Writer, large = false) => ({
+  command: (query: string) =>
+    run(() => client.command({ query, clickhouse_settings: { ...LONG_STATEMENT, ...(large ? {} : SMALL_STATEMENT) } })),
 })
 
 const REVISION_KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision))"
@@ -138,11 +213,10 @@ const REVISION_KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revi
 /** What belongs to a revision comes along. The last of it is the row of `rollouts`, which commits it. */
 async function revise(
   writer: Writer,
-  rollouts: readonly RevisionKey[],
+  { rollouts }: CreditRows,
+  source: Source,
+  { set, partly }: Change,
   numbers: ReadonlyMap<string, number>,
-  staging: string,
-  set: readonly string[],
-  value: Value,
 ): Promise<void> {
   const { command } = commands(writer)
   const rows = openRows()
@@ -152,23 +226,29 @@ async function revise(
     putUInt32(rows, numbers.get(routeKey(rollout_id, attempt_id))!)
     rows.count++
   }
-  await withStaging({ command }, 'key String, rollout_id String, next UInt32', async (made) => {
-    const next = await made
+  await withStaging({ command }, 'key String, rollout_id String, next UInt32', async (next) => {
     await writer.insert(next, 'key, rollout_id, next', written(rows), randomUUID())
     const numbered = (stamp: string) => `joinGet(${next}, 'next', revision_key) AS revision, now64(3) AS ${stamp}`
+    const row = source.row('step_key')
     await command(`
       INSERT INTO transition_rows
       SELECT * EXCEPT (step_key, revision_key)
-        REPLACE (${set.map((column) => `${value(column, 'step_key')} AS ${column}`).join(', ')}, ${numbered('inserted_at')})
-      FROM (SELECT *, ${KEY} AS step_key, ${REVISION_KEY} AS revision_key FROM transition_rows WHERE ${these(staging)})
-      WHERE step_key IN (SELECT key FROM ${staging})`)
+        REPLACE (${set.map((column) => `${valueOf(column, row, partly)} AS ${column}`).join(', ')}, ${numbered('inserted_at')})
+      FROM (
+        SELECT *, ${KEY} AS step_key, ${REVISION_KEY} AS revision_key FROM transition_rows
+        WHERE tenant = '' AND rollout_id IN ${source.rolloutIds}
+      )
+      WHERE step_key IN ${source.keys}`)
     for (const [table, stamp] of [
       ['rejects', 'inserted_at'],
       ['rollouts', 'committed_at'],
     ] as const) {
       await command(`
         INSERT INTO ${table} SELECT * EXCEPT (revision_key) REPLACE (${numbered(stamp)})
-        FROM (SELECT *, ${REVISION_KEY} AS revision_key FROM ${table} WHERE ${these(next)}) WHERE revision_key IN (SELECT key FROM ${next})`)
+        FROM (
+          SELECT *, ${REVISION_KEY} AS revision_key FROM ${table} WHERE tenant = '' AND rollout_id IN (SELECT rollout_id FROM ${next})
+        )
+        WHERE revision_key IN (SELECT key FROM ${next})`)
     }
   })
 }

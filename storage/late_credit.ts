@@ -64,11 +64,13 @@ function placedIn(
   force: boolean,
 ): OutlinedReward[] | null {
   const known = new Set(given.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
-  const nodeOf = new Map(calls.map(({ span_id, node }) => [span_id, node]))
+  let nodes: Map<string, number> | undefined
+  const nodeOf = (span_id: string) => (nodes ??= new Map(calls.map((call) => [call.span_id, call.node]))).get(span_id)
   const placed: OutlinedReward[] = []
   for (const reward of rewards) {
     const { response_id, span_id } = reward.target ?? {}
-    const node = nodeOf.get(responses.get(response_id ?? '') ?? span_id ?? '')
+    const named = responses.get(response_id ?? '') ?? span_id
+    const node = named ? nodeOf(named) : undefined
     if (node === undefined && (response_id || span_id) && !force) return null
     const one = outlinedReward(reward, () => -1)
     if (!known.has(`${one.reward_id} ${one.times[1]}`)) placed.push({ ...one, target: one.target === null ? null : (node ?? -1) })

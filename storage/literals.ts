@@ -1,7 +1,7 @@
 // Lists of values in a statement's text. Parameters travel in the URL, which holds about a thousand ids.
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', "'": "\\'", '\0': '\\0' }
-const literal = (text: string): string => `'${text.replace(/[\\'\0]/g, (c) => ESCAPES[c]!)}'`
+export const literal = (text: string): string => `'${text.replace(/[\\'\0]/g, (c) => ESCAPES[c]!)}'`
 
 /** From here on a list is cheaper to split than to parse, value by value. */
 const MANY = 100

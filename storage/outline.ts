@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 
 import { toolKey } from '../credit/air.ts'
-import type { AssignedStep, EarningTool } from '../credit/assign.ts'
+import type { EarningTool } from '../credit/assign.ts'
 import { AS_GIVEN, type GivenReward, type RewardOptions } from '../data/rewards.ts'
 import type { Moment, Reward, Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
@@ -128,26 +128,32 @@ export interface Restored {
   readonly tree: SpanTree
   /** Those that a policy answered, in their order. */
   readonly taken: readonly Moment[]
-  /** What credit made of those that are trained before: nothing. By step. */
-  readonly steps: readonly AssignedStep[]
+  /** Those that are trained, by step. */
+  readonly steps: readonly RestoredStep[]
   readonly tools: readonly EarningTool[]
   readonly rewards: readonly GivenReward[]
+}
+
+interface RestoredStep {
+  readonly step: number
+  readonly agent: string
+  readonly call: Moment
 }
 
 export function restore({ origin, nodes, calls, tools }: Outline, { given }: OutlinedRewards): Restored {
   const tree: SpanTree = {
     count: nodes.parent.length,
     origin: BigInt(origin),
-    parent: Int32Array.from(nodes.parent),
-    start: Float64Array.from(nodes.start),
-    end: Float64Array.from(nodes.end),
+    parent: new Int32Array(nodes.parent),
+    start: new Float64Array(nodes.start),
+    end: new Float64Array(nodes.end),
     orphans: 0,
     cycles: 0,
   }
   const start = (node: number, times: Times | undefined) => (node === -1 ? BigInt(times![0]) : IN_TREE)
   const end = (node: number, times: Times | undefined) => (node === -1 ? BigInt(times![1]) : IN_TREE)
   const taken: Moment[] = []
-  const steps: AssignedStep[] = []
+  const steps: RestoredStep[] = []
   // Field by field: spreading objects into one is several times slower, and ten thousand outlines may be restored at once.
   for (const { node, span_id, agent = '', judged, step, untrained, times } of calls) {
     if (judged || (step === undefined && !untrained)) continue
@@ -160,21 +166,7 @@ export function restore({ origin, nodes, calls, tools }: Outline, { given }: Out
       sequence_id: undefined,
     }
     taken.push(call)
-    if (step !== undefined) {
-      steps.push({
-        step,
-        span_id,
-        agent,
-        call,
-        policy_version: null,
-        reward_outcome: null,
-        reward_intermediate: null,
-        reward_parts: NO_PARTS,
-        return: null,
-        advantage: null,
-        credit_method: '',
-      })
-    }
+    if (step !== undefined) steps.push({ step, agent, call })
   }
   return {
     tree,
@@ -212,7 +204,6 @@ export function restore({ origin, nodes, calls, tools }: Outline, { given }: Out
 
 /** Of what stands in the tree, which has its times. */
 const IN_TREE = 0n
-const NO_PARTS = {}
 const NOTHING_NAMED = {}
 
 function withAncestors({ parent }: SpanTree, places: readonly number[]): number[] {

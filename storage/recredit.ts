@@ -2,7 +2,7 @@
 // and for a reward that came late. Stage B follows for every group concerned, and both are written together, so that what was late or
 // changed takes the same way as what was on time.
 
-import { assignCredit, type AssignedStep } from '../credit/assign.ts'
+import { creditOf, type AssignedStep, type CreditableStep } from '../credit/assign.ts'
 import { methods, type MethodName } from '../credit/index.ts'
 import { giveRewards } from '../data/policy_calls.ts'
 import { AS_GIVEN, type RewardOptions } from '../data/rewards.ts'
@@ -68,28 +68,24 @@ export function creditAgain(row: RolloutRow, outline: Outline, rewards: Outlined
   const { tree, taken, steps, tools, rewards: given } = restore(outline, rewards)
   const picked = steps.map(({ call }) => call)
   const found = giveRewards({ rewards: given, tree }, taken, picked, rewards.options ?? AS_GIVEN)
-  const { outcome } = found.rewards
-  const transitions = steps.map((step, i): AssignedStep => {
+  const { outcome, parts: ofWhole } = found.rewards
+  const hasParts = Object.keys(ofWhole).length > 0
+  const transitions = steps.map(({ agent, call }, i): CreditableStep => {
     const { intermediate, parts } = found.given[i]!
-    return { ...step, reward_outcome: outcome, reward_intermediate: intermediate, reward_parts: { ...found.rewards.parts, ...parts } }
+    const reward_parts = hasParts ? { ...ofWhole, ...parts } : parts
+    return { span_id: call.span_id, agent, policy_version: null, call, reward_intermediate: intermediate, reward_parts }
   })
   const spec = { ...specOf(row.credit), ...credit }
   const method = spec.method === 'auto' || spec.method in methods ? (spec.method as MethodName | 'auto') : 'auto'
   const { rollout_id, task_id, group_id, status, air_mode } = row
   // A lambda by schedule was settled when it was first credited.
-  const assigned = assignCredit(
+  const assigned = creditOf(
     { rollout_id, task_id, group_id, status, air_mode, air_weight: outline.air_weight ?? 0, outcome, tree, tools, transitions },
     { ...spec, method },
   )
+  const returns = assigned.steps.map((t) => t.return)
   return {
-    row: {
-      ...row,
-      outcome,
-      credit: JSON.stringify(assigned.credit),
-      returns: assigned.transitions.map((t) => t.return),
-      rewards: JSON.stringify(rewards),
-    },
-    credit: assigned.credit,
-    steps: assigned.transitions,
+    row: { ...row, outcome, credit: JSON.stringify(assigned.credit), returns, rewards: JSON.stringify(rewards) },
+    ...assigned,
   }
 }

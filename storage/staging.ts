@@ -10,15 +10,14 @@ interface Commands {
   command(query: string): Promise<unknown>
 }
 
-/** @param columns the first is `key` @param use begins while the table is made */
-export async function withStaging({ command }: Commands, columns: string, use: (table: Promise<string>) => Promise<void>): Promise<void> {
+/** @param columns the first is `key` */
+export async function withStaging({ command }: Commands, columns: string, use: (table: string) => Promise<void>): Promise<void> {
   const table = `${STAGING}${randomUUID().replaceAll('-', '')}`
-  const made = command(`CREATE TABLE IF NOT EXISTS ${table} (${columns}) ENGINE = Join(ANY, LEFT, key)`).then(() => table)
-  const settled = made.catch(() => {}) // whoever waits for it is told
   try {
-    await use(made)
+    await command(`CREATE TABLE IF NOT EXISTS ${table} (${columns}) ENGINE = Join(ANY, LEFT, key)`)
+    await use(table)
   } finally {
-    settled.then(() => command(`DROP TABLE IF EXISTS ${table}`)).catch(() => {}) // dropStagingTables finds it
+    command(`DROP TABLE IF EXISTS ${table}`).catch(() => {}) // dropStagingTables finds it
   }
 }
 
