@@ -35,8 +35,6 @@ export interface OpenRollout {
   late: boolean
   /** To be closed as soon as may be: nothing more is expected. */
   due: boolean
-  /** When it is looked at next. */
-  look_at: number
 }
 
 /** While a rollout is open, its items are chains in the ring; one that is taken out has them in memory of its own. */
@@ -80,12 +78,12 @@ export interface OpenRollouts {
 /** A key that was closed is remembered so long; beyond that, storage is asked. */
 const REMEMBERED = 50_000
 const NOTHING: Held = { items: [], chains: [] }
-const NEVER = Infinity
 
 export function openRollouts(limits: Limits): OpenRollouts {
   const open = new Map<string, OpenRollout>()
   const closed = new Set<string>()
   const looks = deadlines<OpenRollout>()
+  const lookAt = new WeakMap<OpenRollout, number>()
   /** Those that need not wait for the clock. */
   const soon = new Set<OpenRollout>()
   const ring = spanRing(limits.memory)
@@ -107,7 +105,6 @@ export function openRollouts(limits: Limits): OpenRollouts {
         ended: false,
         late,
         due: false,
-        look_at: NEVER,
       }
       put(rollout, now)
     }
@@ -153,7 +150,6 @@ export function openRollouts(limits: Limits): OpenRollouts {
       ended: first.ended || second.ended,
       late: first.late,
       due: false,
-      look_at: NEVER,
     }
   }
 
@@ -174,8 +170,9 @@ export function openRollouts(limits: Limits): OpenRollouts {
   }
 
   function lookLater(rollout: OpenRollout, now: number): void {
-    rollout.look_at = notDueBefore(rollout, now, limits)
-    looks.add(rollout.look_at, rollout)
+    const time = notDueBefore(rollout, now, limits)
+    lookAt.set(rollout, time)
+    looks.add(time, rollout)
   }
 
   function take(rollout: OpenRollout): void {
@@ -198,8 +195,8 @@ export function openRollouts(limits: Limits): OpenRollouts {
     const waited: OpenRollout[] = []
     for (let rollout = looks.next(now); rollout; rollout = looks.next(now)) {
       // One that was taken out, joined or put back since has left this behind.
-      if (open.get(rollout.key) !== rollout || rollout.look_at > now) continue
-      rollout.look_at = NEVER
+      if (open.get(rollout.key) !== rollout || !(lookAt.get(rollout)! <= now)) continue
+      lookAt.delete(rollout)
       waited.push(rollout)
     }
     const taken = takeIf([...looked, ...waited], (rollout) => due(rollout, now, limits))
