@@ -1,27 +1,35 @@
 import { expect, test } from 'vitest'
 
 import { races } from './experiments.ts'
-import { racePicture, updatesUntilSuccess } from './race.ts'
+import { racePicture, raceTable, updatesUntilSuccess } from './race.ts'
+import type { Result } from './seed.ts'
 
-const repeated = (reward: number, times: number) => Array.from({ length: times }, () => ({ reward }))
+const race = races[0]!
+const repeated = (reward: number, times: number) => Array.from({ length: times }, () => ({ reward, rollouts: 32 }))
+const result = (seed: number, steps: Result['steps']): Result => {
+  return { seed, steps, train: [], evaluations: [], tokens: 0, updating: 0, endings: {}, seconds: 0 }
+}
 
 test('updates are counted until ten in a row succeed four times in five, taken together', () => {
   expect(updatesUntilSuccess([...repeated(0, 7), ...repeated(0.875, 10)])).toBe(7)
   expect(updatesUntilSuccess([...repeated(0, 7), ...repeated(1, 8)])).toBe(5)
 })
 
+test('who never gets there takes for ever', () => {
+  expect(updatesUntilSuccess([])).toBe(Infinity)
+  expect(updatesUntilSuccess([...repeated(0, 7), ...repeated(0.875, 9)])).toBe(Infinity)
+})
+
+test('where the first arm never got there, another took less than a share of what the first was given', () => {
+  const never = { variant: 'terminal', results: [result(1, repeated(0, race.most_updates))] }
+  const there = { variant: 'potential', results: [result(1, [...repeated(0, 22), ...repeated(1, 8)])] }
+  expect(raceTable(race, [never, there])).toContain('| potential | **20** | 20 | < 0.18 |')
+})
+
 test('the picture counts updates, and its median goes as far as most of the seeds', () => {
-  const race = races[0]!
-  const steps = (count: number) => Array.from({ length: count }, () => ({ reward: 0.5, rollouts: 32 }))
-  const nothing = { train: [], evaluations: [], tokens: 0, updating: 0, endings: {}, seconds: 0 }
-  const results = [20, 30, 40].map((count, i) => ({ ...nothing, seed: i + 1, steps: steps(count) }))
+  const results = [20, 30, 40].map((count, i) => result(i + 1, repeated(0.5, count)))
   const drawn = racePicture(race, [{ variant: 'terminal', results }])
   expect(drawn).toContain('long_horizon: reward by update')
   const lengths = [...drawn.matchAll(/points="([^"]+)"/g)].map(([, points]) => points!.split(' ').length)
   expect(lengths).toEqual([20, 30, 40, 30])
-})
-
-test('who never gets there takes for ever', () => {
-  expect(updatesUntilSuccess([])).toBe(Infinity)
-  expect(updatesUntilSuccess([...repeated(0, 7), ...repeated(0.875, 9)])).toBe(Infinity)
 })

@@ -17,22 +17,25 @@ export function updatesUntilSuccess(steps: readonly Pick<Mean, 'reward'>[]): num
   return Infinity
 }
 
-/** Updates that the first takes, as a share of those of the second: medians of their seeds. */
-export const shareOf = ({ results: one }: Series, { results: other }: Series): number => middle(one) / middle(other)
+/** Updates that the first takes, as a share of those of the second: medians of their seeds. At most that, where the second never got there. */
+export const shareOf = ({ results: one }: Series, { results: other }: Series, { most_updates }: Pick<Race, 'most_updates'>): number =>
+  middle(one) / Math.min(middle(other), most_updates - WINDOW)
 
 const middle = (results: readonly Result[]): number => median(results.map(({ steps }) => updatesUntilSuccess(steps)))
 
-export function raceTable({ name, groups, group_size, most_updates, goal }: Race, lanes: readonly Series[]): string {
+export function raceTable(race: Race, lanes: readonly Series[]): string {
+  const { name, groups, group_size, most_updates, goal } = race
   const first = lanes[0]
   const rows = lanes.map((lane) => {
     const { variant, results } = lane
     const updates = results.map(({ steps }) => shown(updatesUntilSuccess(steps), most_updates))
-    const share = first ? shareOf(lane, first) : NaN
+    const share = first ? shareOf(lane, first, race) : NaN
+    const atMost = first && middle(first.results) === Infinity ? '< ' : ''
     return [
       variant,
       `**${shown(middle(results), most_updates)}**`,
       updates.join(', '),
-      share > 0 && Number.isFinite(share) ? share.toFixed(2) : '–',
+      lane !== first && Number.isFinite(share) ? atMost + share.toFixed(2) : '–',
       results.map(({ train }) => Math.max(0, ...train.map(({ version }) => version))).join(', '),
       String(median(results.map(({ seconds }) => Math.round(seconds)))),
     ]

@@ -132,7 +132,7 @@ async function run(race: Race): Promise<boolean> {
     report(race.name, lanes, raceTable(race, lanes), racePicture(race, lanes))
   }
   const [first, other] = [lanes[0], lanes.find(({ variant }) => variant === race.goal.arm)]
-  return first !== undefined && other !== undefined && shareOf(other, first) <= race.goal.share
+  return first !== undefined && other !== undefined && shareOf(other, first, race) <= race.goal.share
 }
 
 function report(name: string, series: readonly Series[], table: string, drawn: string): void {
