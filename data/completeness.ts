@@ -2,8 +2,8 @@
 // flag; a call that would teach the policy from a prompt it never saw is unfit.
 
 import type { Flag, Message, Part } from './dialect.ts'
-import { textIncludes, textLength } from './held_text.ts'
-import { textIn, textOfPart, toolCallsIn, toolResultsIn } from './messages.ts'
+import { textIncludes, textOfPart, textSize } from './held_text.ts'
+import { textIn, toolCallsIn, toolResultsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
 import { isRedacted, LONGEST_PLACEHOLDER, MARK_BEGINS } from './values.ts'
 
@@ -30,6 +30,7 @@ export function unfit(call: Call): { reason: Flag; detail: string } | null {
 export function checkCompleteness(calls: readonly Call[], agentOf: (call: Call) => number): Call[] {
   const used = new Set<string | undefined>([undefined])
   const checked = calls.map((call) => {
+    if (!asksTools(call.completion)) return checkAlone(call, [])
     const ids = toolCallsIn(call.completion).map((part) => part.id)
     const own = ids.filter((id) => !used.has(id))
     for (const id of ids) used.add(id)
@@ -40,18 +41,22 @@ export function checkCompleteness(calls: readonly Call[], agentOf: (call: Call) 
 
 /** @param ownIds tool calls that this completion was the first to make: some servers use ids again in each turn */
 function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
+  const { completion } = call
   const prompt = beforeOwnAnswer(call, ownIds)
-  const flags = new Set<Flag>(call.flags)
-  if (prompt !== call.prompt) flags.add('promptContainedOutput')
-  if (prompt.length === 0) flags.add('contentMissing')
-  if (!call.completion?.parts.some(saysSomething)) flags.add('outputMissing')
-  const messages = call.completion ? [...prompt, call.completion] : prompt
-  if (messages.some(({ parts }) => parts.some(isHidden))) flags.add('redacted')
-  if (messages.some(({ parts }) => parts.some(lacksId))) flags.add('callIdsMissing')
-  if (isReact(call.completion)) flags.add('reactText')
-  if (answersLackCalls(prompt)) flags.add('historyIncomplete')
-  return prompt === call.prompt && flags.size === call.flags.length ? call : { ...call, prompt, flags: [...flags].sort() }
+  const found: Flag[] = []
+  if (prompt !== call.prompt) found.push('promptContainedOutput')
+  if (prompt.length === 0) found.push('contentMissing')
+  if (!completion?.parts.some(saysSomething)) found.push('outputMissing')
+  if (prompt.some(hasHidden) || (completion && hasHidden(completion))) found.push('redacted')
+  if (prompt.some(lacksIds) || (completion && lacksIds(completion))) found.push('callIdsMissing')
+  if (isReact(completion)) found.push('reactText')
+  if (answersLackCalls(prompt)) found.push('historyIncomplete')
+  const added = found.filter((flag) => !call.flags.includes(flag))
+  return prompt === call.prompt && added.length === 0 ? call : { ...call, prompt, flags: [...call.flags, ...added].sort() }
 }
+
+const hasHidden = ({ parts }: Message): boolean => parts.some(isHidden)
+const lacksIds = ({ parts }: Message): boolean => parts.some(lacksId)
 
 /** A tool call in prose, as CrewAI and other ReAct prompts have it. Most texts lack its last words, which are found at once. */
 function isReact(completion: Message | undefined): boolean {
@@ -60,13 +65,13 @@ function isReact(completion: Message | undefined): boolean {
 }
 const REACT = /^\s*Action:\s*\S.*\n+\s*Action Input:/m
 
-const hasContent = ({ parts }: Message): boolean => parts.some((part) => textLength(part) > 0)
+const hasContent = ({ parts }: Message): boolean => parts.some((part) => textSize(part) > 0)
 
-const saysSomething = (part: Part): boolean => part.kind === 'tool_call' || textLength(part) > 0
+const saysSomething = (part: Part): boolean => part.kind === 'tool_call' || textSize(part) > 0
 
 /** Asked of every text: only what may be hidden is read for it. */
 const isHidden = (part: Part): boolean =>
-  part.kind !== 'media' && (textLength(part) <= LONGEST_PLACEHOLDER || textIncludes(part, MARK_BEGINS)) && isRedacted(textOfPart(part))
+  part.kind !== 'media' && (textSize(part) <= LONGEST_PLACEHOLDER || textIncludes(part, MARK_BEGINS)) && isRedacted(textOfPart(part))
 
 const lacksId = (part: Part): boolean => (part.kind === 'tool_call' || part.kind === 'tool_result') && part.id === undefined
 
@@ -80,8 +85,12 @@ function beforeOwnAnswer({ prompt, completion }: Call, ownIds: readonly (string 
   return text !== '' && textIn(last).trim() === text ? prompt.slice(0, -1) : prompt
 }
 
+const asksTools = (message: Message | undefined): boolean => message?.parts.some(({ kind }) => kind === 'tool_call') ?? false
+const tellsOfTools = ({ parts }: Message): boolean => parts.some(({ kind }) => kind === 'tool_call' || kind === 'tool_result')
+
 /** A tool's answer to a call that the prompt does not hold, or calls that nobody answered at all. */
 function answersLackCalls(prompt: readonly Message[]): boolean {
+  if (!prompt.some(tellsOfTools)) return false
   const asked = prompt.flatMap(toolCallsIn)
   const answered = prompt.flatMap(toolResultsIn)
   if (asked.length > 0 && answered.length === 0) return true
@@ -97,7 +106,7 @@ function flagLostHistory(calls: readonly Call[], agentOf: (call: Call) => number
   const asking = new Map<string, Call>()
   return calls.map((call) => {
     if (call.prompt.length === 0 || call.prompt.some(({ role }) => role === 'tool')) return call
-    const asks = toolCallsIn(call.completion).length > 0
+    const asks = asksTools(call.completion)
     if (!asks && asking.size === 0) return call
     const key = `${agentOf(call)} ${outline(call.prompt)}`
     const earlier = asking.get(key)
@@ -110,7 +119,7 @@ function flagLostHistory(calls: readonly Call[], agentOf: (call: Call) => number
 }
 
 /** Equal for equal prompts, and cheap. */
-const outline = (prompt: readonly Message[]): string => prompt.map(({ role, parts }) => role + parts.map(textLength).join()).join()
+const outline = (prompt: readonly Message[]): string => prompt.map(({ role, parts }) => role + parts.map(textSize).join()).join()
 
 const samePrompt = (a: Call, b: Call): boolean => JSON.stringify(a.prompt) === JSON.stringify(b.prompt)
 

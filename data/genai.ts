@@ -6,7 +6,7 @@ import { joinMessages, readMessage, readMessages, withSystem } from './messages.
 import { readLogprobs, tokensOf } from './provider_body.ts'
 import { remembered } from './remembered.ts'
 import type { Attributes, Value } from './span.ts'
-import { decode, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
+import { decode, decodeMessages, first, listOf, numberOf, numbersOf, recordOf, sessionOf, textOf } from './values.ts'
 
 const FINISH_REASONS = ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason']
 
@@ -53,7 +53,7 @@ export type Content = Pick<CallReading, 'prompt' | 'completion' | 'finish' | 'to
 export function contentOf(attributes: Attributes): Content {
   const flags: Flag[] = []
   const read = (key: string): Value | undefined => {
-    const { value, truncated } = decode(attributes[key])
+    const { value, truncated } = decodeMessages(attributes[key])
     if (truncated && !flags.includes('truncated')) flags.push('truncated')
     return value
   }

@@ -1,23 +1,20 @@
-// Long texts of a huge run as UTF-8 outside of V8's heap: half of what a string takes that has one character beyond Latin-1, and nothing that
-// the garbage collector moves. A part whose text is held reads like any other, by its property `text`, which is made anew each time; what
-// is asked of every text is answered here without making it.
+// Long texts as UTF-8 outside of V8's heap: half of what a string takes that has one character beyond Latin-1, and nothing that the garbage
+// collector moves. A part whose text is held reads like any other, by its property `text`, which is made anew each time; what is asked of
+// every text is answered here without making it.
 
 import type { Part } from './dialect.ts'
-import { textOfPart } from './messages.ts'
+import { LONG } from './json_bytes.ts'
 
-/** Shorter ones are as well off where they are. */
-const LONG = 256
-const SHEET = 1 << 20
+const SMALLEST_SHEET = 16 << 10
+const LARGEST_SHEET = 1 << 20
 /** Of a text that look() looks at. */
 const LOOKS = 32
 
+/** Where it is may change, what it is never does. */
 interface Held {
-  readonly sheet: Buffer
-  readonly start: number
-  readonly end: number
-  /** Of the text, in UTF-16. */
-  readonly length: number
-  readonly look: number
+  sheet: Buffer
+  start: number
+  end: number
 }
 
 type WithHeld = Part & { readonly [HELD]?: Held }
@@ -31,44 +28,70 @@ const TEXT: PropertyDescriptor = {
   enumerable: true,
 }
 
-/** Gives parts equal to those that it gets, whose long texts are held. */
-export function textHolder(): (part: Part) => Part {
+/** What a model said or was told, from its UTF-8, which has to stay as it is until the part is kept. */
+export function heldText(bytes: Uint8Array): Part {
+  const part = withHeld(bytes) as Record<string, unknown>
+  part.kind = 'text'
+  return Object.defineProperty(part, 'text', TEXT) as unknown as Part
+}
+
+function withHeld(bytes: Uint8Array): object {
+  const sheet = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const held: Held = { sheet, start: 0, end: sheet.length }
+  return Object.defineProperty({}, HELD, { value: held })
+}
+
+/** A part equal to this one, whose text is held if it is long. */
+export function hold(part: Part): Part {
+  if (heldOf(part) || !('text' in part) || !isLong(part.text) || !isWellFormed(part.text)) return part
+  const same = withHeld(Buffer.from(part.text)) as Record<string, unknown>
+  // In the same order, as it is written down.
+  for (const [key, value] of Object.entries(part)) {
+    if (key === 'text') Object.defineProperty(same, key, TEXT)
+    else same[key] = value
+  }
+  return same as unknown as Part
+}
+
+/** As UTF-8. Nothing takes more than three bytes a character. */
+const isLong = (text: string): boolean => text.length >= LONG || (text.length * 3 >= LONG && Buffer.byteLength(text) >= LONG)
+
+/** In ES2024, and in every Node that this runs on, but not yet in the types. Half of a character pair is no UTF-8. */
+const isWellFormed = (text: string): boolean => (text as string & { isWellFormed(): boolean }).isWellFormed()
+
+/** Keeps held texts in memory of its own, of which there is about as much as they need. */
+export function textKeeper(): (part: Part) => void {
   let sheet = Buffer.alloc(0)
   let used = 0
-
-  function put(text: string): Pick<Held, 'sheet' | 'start' | 'end'> {
-    // No text takes more than three bytes a character.
-    if (text.length > (sheet.length - used) / 3) {
-      sheet = Buffer.allocUnsafeSlow(Math.max(SHEET, text.length * 3))
-      used = 0
-    }
-    const start = used
-    used += sheet.write(text, start)
-    return { sheet, start, end: used }
-  }
+  let size = SMALLEST_SHEET
 
   return (part) => {
-    // Half of a character pair is no UTF-8.
-    if (!('text' in part) || part.text.length < LONG || !isWellFormed(part.text)) return part
-    const { text } = part
-    const held: Held = { ...put(text), length: text.length, look: look(text) }
-    const same: Record<string, unknown> = {}
-    Object.defineProperty(same, HELD, { value: held })
-    // In the same order, as it is written down.
-    for (const [key, value] of Object.entries(part)) {
-      if (key === 'text') Object.defineProperty(same, key, TEXT)
-      else same[key] = value
+    const held = heldOf(part)
+    if (!held) return
+    const length = held.end - held.start
+    if (length > sheet.length - used) {
+      sheet = Buffer.allocUnsafeSlow(Math.max(size, length))
+      used = 0
+      size = Math.min(2 * size, LARGEST_SHEET)
     }
-    return same as unknown as Part
+    held.sheet.copy(sheet, used, held.start, held.end)
+    held.sheet = sheet
+    held.start = used
+    held.end = used += length
   }
 }
 
-/** In ES2024, and in every Node that this runs on, but not yet in the types. */
-const isWellFormed = (text: string): boolean => (text as string & { isWellFormed(): boolean }).isWellFormed()
-
 const heldOf = (part: Part): Held | undefined => (part as WithHeld)[HELD]
 
-export const textLength = (part: Part): number => heldOf(part)?.length ?? textOfPart(part).length
+/** What a part says, as text. */
+export const textOfPart = (part: Part): string =>
+  part.kind === 'tool_call' ? part.arguments : part.kind === 'media' ? (part.reference ?? 'media') : part.text
+
+/** Bytes of its UTF-8. */
+export function textSize(part: Part): number {
+  const held = heldOf(part)
+  return held ? held.end - held.start : Buffer.byteLength(textOfPart(part))
+}
 
 /** Whether the text has these ASCII characters in it. */
 export function textIncludes(part: Part, ascii: string): boolean {
@@ -77,19 +100,25 @@ export function textIncludes(part: Part, ascii: string): boolean {
 }
 
 /** Equal for equal texts, and mostly different for others. */
-export const textLook = (part: Part): number => heldOf(part)?.look ?? look(textOfPart(part))
+export function textLook(part: Part): number {
+  const held = heldOf(part)
+  if (held) return look(held.sheet, held.start, held.end)
+  const text = textOfPart(part)
+  // What is short is never held.
+  const bytes = Buffer.from(text, isLong(text) ? 'utf8' : 'latin1')
+  return look(bytes, 0, bytes.length)
+}
 
 export function sameText(a: Part, b: Part): boolean {
   const [x, y] = [heldOf(a), heldOf(b)]
   if (!x || !y) return textOfPart(a) === textOfPart(b)
-  return x.length === y.length && x.sheet.compare(y.sheet, y.start, y.end, x.start, x.end) === 0
+  return x.end - x.start === y.end - y.start && x.sheet.compare(y.sheet, y.start, y.end, x.start, x.end) === 0
 }
 
-/** Texts are long and mostly distinct: a few of their characters tell most of them apart. */
-function look(text: string): number {
-  let seen = text.length
-  for (let i = text.length - 1, step = Math.ceil(text.length / LOOKS); i >= 0; i -= step) {
-    seen = Math.imul(seen ^ text.charCodeAt(i), 0x01000193)
-  }
+/** Texts are long and mostly distinct: a few of their bytes tell most of them apart. */
+function look(bytes: Buffer, start: number, end: number): number {
+  const size = end - start
+  let seen = size
+  for (let i = end - 1, step = Math.ceil(size / LOOKS); i >= start; i -= step) seen = Math.imul(seen ^ bytes[i]!, 0x01000193)
   return seen
 }

@@ -10,6 +10,9 @@ import type { Item } from './span.ts'
 import type { RawItem } from './span_batch.ts'
 import { SESSION_KEYS } from './values.ts'
 
+/** Most of what a model call says: contentOf() of genai.ts reads it from its bytes. */
+const MESSAGE_KEYS = new Set(['gen_ai.input.messages', 'gen_ai.output.messages'])
+
 export type ItemReader = (raw: RawItem) => Item
 
 /** @param joinKeys attributes by which a reward may name the rollout */
@@ -26,4 +29,4 @@ export const keysReader =
     read(raw, keys)
 
 const read = ({ signal, payload, resource, scope }: RawItem, only: ReadonlySet<string> | undefined): Item =>
-  signal === 'logs' ? readLog(payload, resource, scope) : readSpan(payload, resource, scope, only)
+  signal === 'logs' ? readLog(payload, resource, scope) : readSpan(payload, resource, scope, { only, inBytes: MESSAGE_KEYS })

@@ -7,18 +7,26 @@ const PLACES = 4_096
 
 /** A reader of strings as text() of wire.ts, which knows those of at most so many bytes again. */
 export function knownTexts(longest: number): (c: Cursor, end: number) => string {
-  const known = new Array<string>(PLACES).fill('')
+  const textIn = knownBytes(longest)
   return (c, end) => {
     const textEnd = open(c, end)
-    const { bytes, pos: start } = c
+    const start = c.pos
     c.pos = textEnd
-    const length = textEnd - start
-    if (length > longest) return bytes.toString('utf8', start, textEnd)
+    return textIn(c.bytes, start, textEnd)
+  }
+}
+
+/** The same for a text that stands from one place to another. */
+export function knownBytes(longest: number): (bytes: Buffer, start: number, end: number) => string {
+  const known = new Array<string>(PLACES).fill('')
+  return (bytes, start, end) => {
+    const length = end - start
+    if (length > longest) return bytes.toString('utf8', start, end)
     let hash = length
-    for (let i = start; i < textEnd; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193)
+    for (let i = start; i < end; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193)
     const place = (hash ^ (hash >>> 15)) & (PLACES - 1)
     const text = known[place]!
-    return isAscii(text, bytes, start, length) ? text : (known[place] = bytes.toString('utf8', start, textEnd))
+    return isAscii(text, bytes, start, length) ? text : (known[place] = bytes.toString('utf8', start, end))
   }
 }
 

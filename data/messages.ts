@@ -3,6 +3,8 @@
 // freely under the same keys, so the shape of each object decides, never its origin.
 
 import type { Message, Part } from './dialect.ts'
+import { heldText } from './held_text.ts'
+import { LONG } from './json_bytes.ts'
 import type { Value } from './span.ts'
 import { decode, jsonOf, listOf, recordOf, textOf, type ValueRecord } from './values.ts'
 
@@ -60,10 +62,6 @@ export function withSystem(instructions: Value | undefined, messages: readonly M
 
 export const textIn = (message: Message | undefined): string =>
   (message?.parts ?? []).map((part) => (part.kind === 'text' ? part.text : '')).join('')
-
-/** What a part says, as text. */
-export const textOfPart = (part: Part): string =>
-  part.kind === 'tool_call' ? part.arguments : part.kind === 'media' ? (part.reference ?? 'media') : part.text
 
 export type ToolCall = Extract<Part, { kind: 'tool_call' }>
 export type ToolResult = Extract<Part, { kind: 'tool_result' }>
@@ -148,6 +146,7 @@ function splitResults(role: Role, parts: readonly Part[], name: string | undefin
 /** Content: text, one block, a list of blocks, or any of these as JSON. */
 export function readParts(value: Value | undefined): Part[] {
   if (value === undefined || value === null || value === '') return []
+  if (value instanceof Uint8Array) return mayBeBlocks(value) ? readParts(jsonOf(value)) : readText(value)
   if (typeof value === 'string') {
     const { value: decoded } = decode(value)
     return isBlocks(decoded) ? readParts(decoded) : [{ kind: 'text', text: value }]
@@ -155,6 +154,9 @@ export function readParts(value: Value | undefined): Part[] {
   if (Array.isArray(value)) return value.flatMap((block: Value) => readPart(block))
   return readPart(value)
 }
+
+/** Text that may be JSON begins so: one of the two, with blanks before it. */
+const mayBeBlocks = (text: Uint8Array): boolean => text[0]! <= 0x20 || text[0] === 0x5b || text[0] === 0x7b || text[0]! >= 0x80
 
 /** A JSON list is content only where it is made of content blocks: a user may well write a list. */
 const isBlocks = (value: Value | undefined): value is readonly Value[] =>
@@ -227,6 +229,7 @@ function readUntyped(block: ValueRecord): Part[] {
 }
 
 function readText(value: Value | undefined): Part[] {
+  if (value instanceof Uint8Array && value.length >= LONG) return [heldText(value)]
   const text = jsonOf(value)
   return text ? [{ kind: 'text', text }] : []
 }

@@ -2,6 +2,7 @@
 // bytes that scan() accepted. Fields may come in any order, twice, or in parts: the last one
 // counts, and messages sent in parts are merged, as the protobuf rules say.
 
+import { LONG } from './json_bytes.ts'
 import { knownTrace } from './known_traces.ts'
 import { keyText, shortText, textOfField } from './marks.ts'
 import type { Attributes, Item, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
@@ -29,12 +30,18 @@ export function attributeAt(bytes: Buffer, slot: number): Value {
 
 const NO_EVENTS: readonly SpanEvent[] = []
 const NO_LINKS: readonly SpanLink[] = []
+const NO_KEYS: ReadonlySet<string> = new Set()
 
 /**
  * A span from its own bytes, those of its Resource and those of its InstrumentationScope. With `only`, of its attributes those of these
- * keys, and no events and links.
+ * keys, and no events and links. Long texts of the keys `inBytes` stay what they are, a part of the payload.
  */
-export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: Envelope | Buffer, only?: ReadonlySet<string>): Span {
+export function readSpan(
+  payload: Buffer,
+  resource: Envelope | Buffer,
+  scope: Envelope | Buffer,
+  { only, inBytes = NO_KEYS }: { readonly only?: ReadonlySet<string> | undefined; readonly inBytes?: ReadonlySet<string> } = {},
+): Span {
   const c = { bytes: payload, pos: 0 }
   const end = payload.length
   const attributes = emptyAttributes()
@@ -61,7 +68,7 @@ export function readSpan(payload: Buffer, resource: Envelope | Buffer, scope: En
     else if (field === 48) kind = int32(c, end)
     else if (field === 57) start_time = nanoseconds(c, end)
     else if (field === 65) end_time = nanoseconds(c, end)
-    else if (field === 74) addAttribute(attributes, c, open(c, end))
+    else if (field === 74) addAttribute(attributes, c, open(c, end), inBytes)
     else if (field === 80) dropped_attributes = int32(c, end) >>> 0
     else if (field === 90) (events ??= []).push(readEvent(c, open(c, end)))
     else if (field === 106) (links ??= []).push(readLink(c, open(c, end)))
@@ -207,21 +214,35 @@ type Mutable = { [key: string]: Value }
 /** Without a prototype: a span may well carry an attribute named `constructor`. */
 const emptyAttributes = (): Mutable => Object.create(null) as Mutable
 
-function addAttribute(to: Mutable, c: Cursor, end: number): void {
-  const { key, value } = readKeyValue(c, end)
+function addAttribute(to: Mutable, c: Cursor, end: number, inBytes = NO_KEYS): void {
+  const { key, value } = readKeyValue(c, end, inBytes)
   to[key] = value
 }
 
-function readKeyValue(c: Cursor, end: number): { key: string; value: Value } {
+function readKeyValue(c: Cursor, end: number, inBytes = NO_KEYS): { key: string; value: Value } {
   let key = ''
   let value: Value = null
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 10) key = keyText(c, end)
-    else if (field === 18) value = readValue(c, open(c, end), value)
+    else if (field === 18) value = (inBytes.has(key) ? longText(c, end) : undefined) ?? readValue(c, open(c, end), value)
     else skip(c, field, end)
   }
   return { key, value }
+}
+
+/** Of a value that is nothing but a long string, its bytes; of any other nothing, and it is still to be read. */
+function longText(c: Cursor, end: number): Uint8Array | undefined {
+  const { bytes, pos } = c
+  const valueEnd = open(c, end)
+  if (valueEnd - c.pos > LONG && bytes[c.pos++] === 10) {
+    const textEnd = open(c, valueEnd)
+    const { pos: start } = c
+    c.pos = textEnd
+    if (textEnd === valueEnd) return new Uint8Array(bytes.buffer, bytes.byteOffset + start, textEnd - start)
+  }
+  c.pos = pos
+  return undefined
 }
 
 /** An AnyValue. `before` is what an earlier part of the same value said: lists of the same kind are merged. */

@@ -2,38 +2,31 @@
 // holds grows with what was said and not with its square.
 
 import type { Message, Part } from './dialect.ts'
-import { sameText, textHolder, textLength, textLook } from './held_text.ts'
+import { hold, sameText, textKeeper, textLook } from './held_text.ts'
 
 /** As many messages that look alike are compared with a further one. */
 const COMPARED = 8
-/** Characters of distinct messages. What a run says up to here stays as it is; what is beyond is held outside of the heap. */
-const MOST_IN_HEAP = 4 << 20
 
-/** Gives the first message that was equal to this one; else the message itself, or one equal to it. */
+/** Gives the first message that was equal to this one; else one equal to it, whose long texts are held. */
 export function messageSharer(): (message: Message) => Message {
   const alike = new Map<number, Message[]>()
-  const hold = textHolder()
-  let inHeap = 0
-
-  function first(message: Message): Message {
-    if (inHeap > MOST_IN_HEAP) return { ...message, parts: message.parts.map(hold) }
-    for (const part of message.parts) inHeap += textLength(part)
-    return message
-  }
+  const keep = textKeeper()
 
   return (message) => {
     const look = lookOf(message)
     const known = alike.get(look)
     const same = known?.find((other) => sameMessage(other, message))
     if (same) return same
-    const kept = first(message)
+    const parts = message.parts.map(hold)
+    parts.forEach(keep)
+    const kept = { ...message, parts }
     if (!known) alike.set(look, [kept])
     else if (known.length < COMPARED) known.push(kept)
     return kept
   }
 }
 
-/** A look at a few of their characters tells most messages apart, and only those that look alike are compared whole. */
+/** A look at a few of their bytes tells most messages apart, and only those that look alike are compared whole. */
 export function lookOf({ role, parts }: Message): number {
   let look = role.length
   for (const part of parts) look = Math.imul(look ^ textLook(part), 0x01000193)

@@ -1,6 +1,7 @@
 // Attribute values as they really come: numbers as text, JSON in strings, Python in strings, bytes,
 // cut off in the middle. Everything here takes what it gets and never throws.
 
+import { parseJsonBytes } from './json_bytes.ts'
 import { parsePythonLiteral } from './python_literal.ts'
 import type { Attributes, Value } from './span.ts'
 
@@ -58,12 +59,15 @@ export function jsonOf(value: Value | undefined): string | undefined {
   if (typeof value === 'string') return value
   if (value instanceof Uint8Array) return Buffer.from(value).toString()
   try {
-    return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part))
+    return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : inText(part)))
   } catch (error) {
     if (error instanceof RangeError) return undefined
     throw error
   }
 }
+
+/** Texts in bytes, where no string was made of them. */
+const inText = (part: unknown): unknown => (part instanceof Uint8Array ? Buffer.from(part).toString() : part)
 
 export interface Decoded {
   readonly value: Value | undefined
@@ -80,6 +84,15 @@ export function decode(value: Value | undefined): Decoded {
   const parsed = parseJson(text) ?? parsePythonLiteral(text)
   return parsed === undefined ? { value: undefined, truncated: true } : { value: parsed, truncated: false }
 }
+
+/** The same of messages, whose long texts may be in bytes. */
+export function decodeMessages(value: Value | undefined): Decoded {
+  const parsed = value instanceof Uint8Array && !mayBeCut(value) ? parseJsonBytes(value) : undefined
+  return parsed === undefined ? decode(value) : { value: parsed, truncated: false }
+}
+
+const mayBeCut = (json: Uint8Array): boolean =>
+  Buffer.from(json.buffer, json.byteOffset, json.byteLength).subarray(-400).includes('TRUNCATED')
 
 function parseJson(text: string): Value | undefined {
   try {

@@ -6,7 +6,12 @@ import { describe, expect, test } from 'vitest'
 
 import { readDocument } from '../data/document.ts'
 import { expectedShape } from '../data/expected_shape.ts'
+import { itemReader } from '../data/item_reader.ts'
+import { fromJson, parseJson } from '../data/otlp_json.ts'
 import { readItems } from '../data/reading.ts'
+import { scan } from '../data/scan.ts'
+import type { Item } from '../data/span.ts'
+import { rawItem } from '../data/span_batch.ts'
 import { dialects } from './index.ts'
 
 const folder = new URL('../test/fixtures/spans/', import.meta.url)
@@ -48,6 +53,15 @@ const replaced = (text: string): string => text.replace(STAND_IN, (name) => STAN
 const inBytes = (base64: string): string => Buffer.from(replaced(Buffer.from(base64, 'base64').toString())).toString('base64')
 const elsewhere = (text: string): string => replaced(text.replace(/(?<="bytesValue":\s*")[^"]*/g, inBytes))
 
+/** Those that the whole document would give, in its order, as the rollouts connector reads them. */
+function itemsInBytes(text: string): Item[] {
+  const readOne = itemReader(dialects)
+  return (['traces', 'logs'] as const).flatMap((signal) => {
+    const { batch } = scan(signal, fromJson(signal, parseJson(text)))
+    return Array.from({ length: batch.count }, (_, i) => readOne(rawItem(batch, i)))
+  })
+}
+
 function right(name: string, text = JSON.stringify(expected[name])) {
   const { llmCalls, tools, rewards, duplicates } = JSON.parse(text) as ReturnType<typeof read>
   return { llmCalls, tools, rewards, duplicates }
@@ -66,6 +80,11 @@ describe('each capture reads as it should', () => {
 
   test.each(names)('%s, of another run', (name) => {
     expect(read(name, elsewhere(load(name)))).toEqual(right(name, elsewhere(JSON.stringify(expected[name]))))
+  })
+
+  test.each(names)('%s, item by item from its bytes, as the whole document', (name) => {
+    const { items } = readDocument(load(name))
+    expect(readItems(itemsInBytes(load(name)), dialects)).toEqual(readItems(items, dialects))
   })
 
   test('every capture has its right reading', () => {

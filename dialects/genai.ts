@@ -5,6 +5,7 @@
 import type { AgentReading, CallReading, Dialect, Message, Reading, RewardReading, Tokens, ToolReading } from '../data/dialect.ts'
 import { EVALUATION, readEvaluation } from '../data/evaluation.ts'
 import { callOf, contentOf, isMessageEvent, readMessageEvent, type Content, type EventReading } from '../data/genai.ts'
+import { textIncludes } from '../data/held_text.ts'
 import { joinMessages, readMessages, textIn, toolCallsIn, toolResultsIn } from '../data/messages.ts'
 import { readLogprobs, tokensOf } from '../data/provider_body.ts'
 import { parsePythonLiteral } from '../data/python_literal.ts'
@@ -124,7 +125,7 @@ const eventsAttribute = ({ attributes }: Span): { name: string; attributes: Attr
 function recoverActions(completion: Message | undefined): Message | undefined {
   let recovered = false
   const parts = completion?.parts.map((part) => {
-    if (part.kind !== 'text' || !/^\w*ToolCall\w*\(/.test(part.text)) return part
+    if (part.kind !== 'text' || !textIncludes(part, 'ToolCall') || !/^\w*ToolCall\w*\(/.test(part.text)) return part
     const call = recordOf(parsePythonLiteral(part.text))
     if (call?.name === undefined || call.arguments === undefined) return part
     recovered = true
