@@ -15,9 +15,11 @@ const COMPARED = 4
 /** @param calls by start time @param callAbove by node: the nearest model call above it, -1 for none */
 export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): { calls: readonly Call[]; duplicates: number } {
   const groups = groupsOf(calls.length)
-  const indexOfNode = new Map(calls.flatMap(({ node }, i) => (node === -1 ? [] : [[node, i] as const])))
-  const contents = calls.map(lazily(contentKey))
-  const sameContent = (a: number, b: number) => contents[a]!() !== '' && contents[a]!() === contents[b]!()
+  const indexAt = new Int32Array(callAbove.length).fill(-1)
+  for (let i = 0; i < calls.length; i++) if (calls[i]!.node !== -1) indexAt[calls[i]!.node] = i
+  const contents: string[] = []
+  const contentOf = (i: number) => (contents[i] ??= contentKey(calls[i]!))
+  const sameContent = (a: number, b: number) => contentOf(a) !== '' && contentOf(a) === contentOf(b)
 
   joinRecent(
     calls,
@@ -29,10 +31,11 @@ export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): 
         ? differentScope(calls[a]!, calls[b]!) || sameContent(a, b)
         : differentScope(calls[a]!, calls[b]!) && sameContent(a, b)),
   )
-  for (const [i, call] of calls.entries()) {
-    const above = call.node === -1 ? undefined : indexOfNode.get(callAbove[call.node]!)
-    if (above !== undefined && idMissing(call, calls[above]!) && (sameOutput(call, calls[above]!) ?? sameContent(i, above)))
-      groups.join(above, i)
+  for (let i = 0; i < calls.length; i++) {
+    const call = calls[i]!
+    const nodeAbove = call.node === -1 ? -1 : callAbove[call.node]!
+    const above = nodeAbove === -1 ? -1 : indexAt[nodeAbove]!
+    if (above !== -1 && idMissing(call, calls[above]!) && (sameOutput(call, calls[above]!) ?? sameContent(i, above))) groups.join(above, i)
   }
   const together = (a: Call, b: Call) => b.start_time - a.start_time <= TOGETHER_NS && a.model === b.model
   const scopes = new Set(calls.map(({ scope }) => scope))
@@ -40,12 +43,12 @@ export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): 
     joinRecent(
       calls,
       groups,
-      (call, i) => contents[i]!() && `${call.session ?? ''}\0${contents[i]!()}`,
+      (call, i) => contentOf(i) && `${call.session ?? ''}\0${contentOf(i)}`,
       (a, b) => idMissing(calls[a]!, calls[b]!) && differentScope(calls[a]!, calls[b]!) && together(calls[a]!, calls[b]!),
     )
   }
 
-  const merged = [...groups.members().values()].map((group) => merge(group.map((i) => calls[i]!)))
+  const merged = groups.sets().map((set) => (typeof set === 'number' ? calls[set]! : merge(set.map((i) => calls[i]!))))
   return { calls: merged.sort(byStart), duplicates: calls.length - merged.length }
 }
 
@@ -58,15 +61,18 @@ function joinRecent(
   keyOf: (call: Call, i: number) => string | undefined,
   matches: (earlier: number, later: number) => boolean,
 ): void {
-  const seen = new Map<string, number[]>()
-  for (const [i, call] of calls.entries()) {
-    const key = keyOf(call, i)
+  // Nearly every key comes once.
+  const seen = new Map<string, number | number[]>()
+  for (let i = 0; i < calls.length; i++) {
+    const key = keyOf(calls[i]!, i)
     if (!key) continue
-    const recent = seen.get(key)
-    if (!recent) {
-      seen.set(key, [i])
+    const known = seen.get(key)
+    if (known === undefined) {
+      seen.set(key, i)
       continue
     }
+    const recent = typeof known === 'number' ? [known] : known
+    seen.set(key, recent)
     for (const earlier of recent) if (matches(earlier, i)) groups.join(earlier, i)
     if (recent.push(i) > COMPARED) recent.shift()
   }
@@ -89,16 +95,10 @@ function contentKey({ completion }: Call): string {
   return [textIn(completion).trim(), ...asked].join('\0')
 }
 
-function lazily<T, R>(compute: (from: T) => R): (from: T) => () => R {
-  return (from) => {
-    let value: { result: R } | undefined
-    return () => (value ??= { result: compute(from) }).result
-  }
-}
-
 interface Groups {
   join(a: number, b: number): void
-  members(): Map<number, number[]>
+  /** Each by its first member; one that stands alone is a number. */
+  sets(): (number | number[])[]
 }
 
 /** Disjoint sets of 0 … count - 1. */
@@ -110,12 +110,18 @@ function groupsOf(count: number): Groups {
   }
   return {
     join: (a, b) => void (leader[find(b)] = find(a)),
-    members() {
-      const sets = new Map<number, number[]>()
+    sets() {
+      const sets: (number | number[])[] = []
+      const places = new Int32Array(count).fill(-1)
       for (let i = 0; i < count; i++) {
-        const set = sets.get(find(i))
-        if (set) set.push(i)
-        else sets.set(find(i), [i])
+        const first = find(i)
+        const place = places[first]!
+        if (place === -1) places[first] = sets.push(i) - 1
+        else {
+          const set = sets[place]!
+          if (typeof set === 'number') sets[place] = [set, i]
+          else set.push(i)
+        }
       }
       return sets
     },
@@ -124,7 +130,6 @@ function groupsOf(count: number): Groups {
 
 /** The place is that of the record which an agent, or anything, stands above: the others are mere clients' views. */
 function merge(records: readonly Call[]): Call {
-  if (records.length === 1) return records[0]!
   const [richest, ...others] = [...records].sort((a, b) => richness(b) - richness(a))
   const placed =
     records.find((call) => call.agent !== undefined && call.parent_span_id) ?? records.find((call) => call.parent_span_id) ?? richest!

@@ -92,7 +92,8 @@ function seeAll(items: Iterable<Item>, dialects: readonly Dialect[], problems: P
     }
     const { readers, carriers } = ask(item)
     const read = readItem(item, readers, problems)
-    seen.push({ span: carriers.length > 0 ? item : remainsOf(item), read: read && shared(read, share), carriers })
+    const isSmall = readers.length === 0
+    seen.push({ span: carriers.length > 0 || isSmall ? item : remainsOf(item), read: read && shared(read, share), carriers })
   }
   return {
     seen: seen.sort(({ span: a }, { span: b }) => compare(a.start_time || a.end_time, b.start_time || b.end_time)),

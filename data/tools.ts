@@ -174,7 +174,7 @@ function recognise(strangers: readonly Request[], tools: readonly Tool[]): Map<T
 
 function settle(tool: Tool, request: Request | undefined, requestedBy = request?.call.span_id ?? ''): Tool {
   const verdict = strongest(tool.verdict, request?.report)
-  if (!request) return { ...tool, verdict }
+  if (!request) return verdict === tool.verdict ? tool : { ...tool, verdict }
   return {
     ...tool,
     name: tool.name ?? request.part.name,

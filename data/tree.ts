@@ -31,7 +31,8 @@ export function buildTree(spans: readonly Span[], nodes = nodesById(spans)): Spa
   let orphans = 0
   let cycles = 0
 
-  for (const [i, span] of spans.entries()) {
+  for (let i = 0; i < count; i++) {
+    const span = spans[i]!
     start[i] = microseconds(first, span.start_time || span.end_time || first)
     end[i] = Math.max(start[i]!, microseconds(first, sureEnd(span) || span.start_time || first))
     if (span.parent_span_id === '') continue
@@ -60,10 +61,12 @@ function firstStart(spans: readonly Span[]): bigint {
 /** By trace and span; the first of an id. */
 export function nodesById(spans: readonly Span[]): Map<string, Map<string, number>> {
   const traces = new Map<string, Map<string, number>>()
-  for (const [i, span] of spans.entries()) {
-    let nodes = traces.get(span.trace_id)
-    if (!nodes) traces.set(span.trace_id, (nodes = new Map()))
-    if (!nodes.has(span.span_id)) nodes.set(span.span_id, i)
+  // Backwards, so that the first is what stays.
+  for (let i = spans.length - 1; i >= 0; i--) {
+    const { trace_id, span_id } = spans[i]!
+    let nodes = traces.get(trace_id)
+    if (!nodes) traces.set(trace_id, (nodes = new Map()))
+    nodes.set(span_id, i)
   }
   return traces
 }
