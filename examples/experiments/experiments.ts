@@ -103,7 +103,7 @@ export const experiments: readonly Experiment[] = [
     name: 'math_tool',
     worker: [process.env.PYTHON ?? 'python3', 'examples/math_tool/agent.py'],
     concurrency: 24,
-    steps: 40,
+    steps: 60,
     short_steps: 20,
     short_rise: 0.15,
     task: (await import('../math_tool/tasks.ts')).problem,
