@@ -104,8 +104,8 @@ async function full(experiment: Experiment): Promise<boolean> {
       results.push(await tried(trial, progress([experiment.name, variant, `seed ${seed}`].filter(Boolean).join(', '))))
     }
     series.push({ variant, results })
+    report(experiment.name, series, markdown(experiment, series), picture(experiment, series))
   }
-  report(experiment.name, series, markdown(experiment, series), picture(experiment, series))
   const results = series[0]?.results ?? []
   return median(results.map(last)) >= experiment.goal.trained && median(results.map(baseOf)) <= experiment.goal.base
 }
