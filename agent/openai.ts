@@ -1,9 +1,9 @@
-// Records the chat completions of an OpenAI client, streamed ones too, in OpenTelemetry's GenAI conventions. Left out: its other APIs.
+// Records the chat completions of an OpenAI client, streamed ones too, in the words that it has for them. Left out: its other APIs.
 
 import type { Span } from '@opentelemetry/api'
 
-import type { Answer, Body, Chunk, Client, Completion, Message, Whole } from './openai_types.ts'
-import { fail, headersOf, open } from './tracer.ts'
+import type { Answer, Body, Chunk, Client, Completion, ToolCall } from './openai_types.ts'
+import { fail, headersOf, open, write } from './tracer.ts'
 
 /** From now on the client's chat completions are spans, and say where they belong. It is the same client. */
 export function trace<C extends Client>(client: C): C {
@@ -12,79 +12,56 @@ export function trace<C extends Client>(client: C): C {
   completions.create = (body, options) => {
     const span = open(`chat ${body?.model}`, { 'gen_ai.operation.name': 'chat' })
     const answer = create(body, { ...options, headers: { ...headersOf(span), ...(options?.headers as object) } })
-    quietly(() => observe(span, body, answer as Answer))
+    write(span, () => observe(span, body, answer as Answer))
     return answer
   }
   return client
 }
 
-/** The client parses an answer when somebody asks for it, once: there it is looked at. */
-function observe(span: Span, body: Body, answer: Answer): void {
-  span.setAttributes({ 'gen_ai.request.model': body.model, 'gen_ai.input.messages': JSON.stringify(body.messages.map(messageOf)) })
-  if (body.tools?.length) span.setAttribute('gen_ai.tool.definitions', JSON.stringify(body.tools))
-  answer.asResponse().catch((error: unknown) => {
-    fail(span, error)
-    span.end()
-  })
+/** The client parses an answer when somebody asks for it, once: there it is looked at. Returns what the request says. */
+function observe(span: Span, { model, messages, tools, stream }: Body, answer: Answer) {
+  answer.asResponse().catch((error: unknown) => fail(span, error).end())
   const parse = answer.parseResponse.bind(answer)
   answer.parseResponse = async (...args) => {
     const parsed = await parse(...args)
-    if (body.stream) parsed.iterator = watched(span, parsed.iterator)
-    else end(span, parsed)
+    if (stream) parsed.iterator = watched(span, parsed.iterator)
+    else write(span, () => said(parsed)).end()
     return parsed
   }
+  return { 'gen_ai.request.model': model, 'gen_ai.input.messages': messages, 'gen_ai.tool.definitions': tools }
 }
 
 /** Passes chunks on as they come, and ends the span with what they add up to. */
 function watched(span: Span, iterate: () => AsyncIterable<Chunk>) {
   return async function* () {
-    const whole: Whole = { content: '', tool_calls: [], about: {} }
+    const chunks: Chunk[] = []
     try {
       for await (const chunk of iterate()) {
-        quietly(() => add(whole, chunk))
+        chunks.push(chunk)
         yield chunk
       }
     } finally {
-      const { content, tool_calls, finish_reason, about } = whole
-      end(span, { ...about, choices: [{ message: { role: 'assistant', content, tool_calls }, finish_reason }] })
+      write(span, () => said(joined(chunks))).end()
     }
   }
 }
 
-function add(whole: Whole, { choices: [choice], ...about }: Chunk): void {
-  whole.about = { ...whole.about, ...about }
-  if (choice?.finish_reason) whole.finish_reason = choice.finish_reason
-  whole.content += choice?.delta?.content ?? ''
-  for (const { index, id, function: { name = '', arguments: args = '' } = {} } of choice?.delta?.tool_calls ?? []) {
-    const call = (whole.tool_calls[index] ??= { id, function: { name: '', arguments: '' } })
-    call.function.name += name
-    call.function.arguments += args
+function joined(chunks: readonly Chunk[]): Completion {
+  const choices = chunks.flatMap((chunk) => chunk.choices[0] ?? [])
+  const tool_calls: ToolCall[] = []
+  for (const { index, id, function: piece } of choices.flatMap(({ delta }) => delta?.tool_calls ?? [])) {
+    const call = (tool_calls[index] ??= { id, function: { name: '', arguments: '' } }).function
+    call.name += piece?.name ?? ''
+    call.arguments += piece?.arguments ?? ''
   }
+  const message = { role: 'assistant', content: choices.map(({ delta }) => delta?.content ?? '').join(''), tool_calls }
+  return { ...Object.assign({}, ...chunks), choices: [{ message, finish_reason: choices.at(-1)?.finish_reason }] } as Completion
 }
 
-function end(span: Span, { id, model, usage, choices }: Completion): void {
-  quietly(() => {
-    span.setAttributes({ 'gen_ai.response.id': id, 'gen_ai.response.model': model })
-    span.setAttribute('gen_ai.output.messages', JSON.stringify(choices.map(({ message }) => messageOf(message))))
-    const reasons = choices.map(({ finish_reason }) => finish_reason ?? '')
-    span.setAttribute('gen_ai.response.finish_reasons', reasons)
-    span.setAttributes({ 'gen_ai.usage.input_tokens': usage?.prompt_tokens, 'gen_ai.usage.output_tokens': usage?.completion_tokens })
-  })
-  span.end()
-}
-
-function messageOf({ role, content, tool_calls, tool_call_id }: Message): object {
-  const text = typeof content === 'string' ? content : content ? JSON.stringify(content) : ''
-  if (role === 'tool') return { role, parts: [{ type: 'tool_call_response', id: tool_call_id, response: text }] }
-  const calls = (tool_calls ?? []).map((call) => ({ type: 'tool_call', id: call.id, ...call.function }))
-  return { role, parts: [...(text ? [{ type: 'text', content: text }] : []), ...calls] }
-}
-
-/** An agent never fails for being watched. */
-function quietly(work: () => void): void {
-  try {
-    work()
-  } catch {
-    // The span lacks what could not be read.
-  }
-}
+const said = ({ id, model, usage, choices }: Completion) => ({
+  'gen_ai.response.id': id,
+  'gen_ai.response.model': model,
+  'gen_ai.output.messages': choices.map(({ message, finish_reason }) => ({ ...message, finish_reason })),
+  'gen_ai.usage.input_tokens': usage?.prompt_tokens,
+  'gen_ai.usage.output_tokens': usage?.completion_tokens,
+})

@@ -14,21 +14,9 @@ export interface Options {
 
 export interface Body {
   readonly model: string
-  readonly messages: readonly Message[]
+  readonly messages: readonly object[]
   readonly tools?: readonly unknown[]
   readonly stream?: boolean | null
-}
-
-export interface Message {
-  readonly role: string
-  readonly content?: unknown
-  readonly tool_calls?: readonly ToolCall[] | null
-  readonly tool_call_id?: string
-}
-
-export interface ToolCall {
-  readonly id?: string | undefined
-  readonly function?: { readonly name?: string; readonly arguments?: string }
 }
 
 /** What `create` returns at once. The client's own promise asks it for the parsed answer, which is a stream where one was asked for. */
@@ -45,12 +33,7 @@ export interface Completion {
   readonly id?: string
   readonly model?: string
   readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null
-  readonly choices: readonly Choice[]
-}
-
-export interface Choice {
-  readonly message: Message
-  readonly finish_reason?: string | null | undefined
+  readonly choices: readonly { readonly message: object; readonly finish_reason?: string | null | undefined }[]
 }
 
 export interface Chunk extends Omit<Completion, 'choices'> {
@@ -59,13 +42,10 @@ export interface Chunk extends Omit<Completion, 'choices'> {
 
 interface Delta {
   readonly content?: string | null
-  readonly tool_calls?: readonly (ToolCall & { readonly index: number })[]
+  readonly tool_calls?: readonly { readonly index: number; readonly id?: string; readonly function?: Partial<ToolCall['function']> }[]
 }
 
-/** What chunks add up to. */
-export interface Whole {
-  content: string
-  readonly tool_calls: { id: string | undefined; function: { name: string; arguments: string } }[]
-  finish_reason?: string
-  about: Omit<Completion, 'choices'>
+export interface ToolCall {
+  readonly id: string | undefined
+  readonly function: { name: string; arguments: string }
 }

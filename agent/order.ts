@@ -23,6 +23,9 @@ export interface Order {
   readonly traceparent: string
 }
 
+/** Which rollout, of which task and group. */
+export type Ids = Pick<Order, 'rollout_id' | 'task_id' | 'group_id' | 'group_size' | 'mode'>
+
 export interface Result {
   readonly rollout_id: string
   readonly attempt_id: string

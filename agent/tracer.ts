@@ -3,46 +3,38 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-import { ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags, type Attributes, type Span } from '@opentelemetry/api'
+import { createContextKey, ROOT_CONTEXT, SpanStatusCode, trace, type Attributes, type Context, type Span } from '@opentelemetry/api'
 import { BasicTracerProvider, type ReadableSpan, type SpanExporter } from '@opentelemetry/sdk-trace-base'
 
-const MAX_WAITING = 4_096
-const BATCH = 512
-const FLUSH_MS = 100
+const [MAX_WAITING, BATCH, FLUSH_MS] = [4_096, 512, 100]
 
-/** Where the caller is: in which span, of the rollout of these attributes. */
-const place = new AsyncLocalStorage<{ readonly span: Span; readonly rollout: Attributes }>()
+/** Where the caller is: in which span, and of which rollout. */
+const place = new AsyncLocalStorage<Context>()
+const here = (): Context => place.getStore() ?? ROOT_CONTEXT
+const ROLLOUT = createContextKey('attributes of the rollout')
+export const open = (name: string, attributes: Attributes, parent = here()): Span => tracer.startSpan(name, { attributes }, parent)
+
 const waiting: ReadableSpan[] = []
 let exporter: Promise<SpanExporter> | undefined
-let timer: NodeJS.Timeout | undefined
 let delivering = Promise.resolve()
 let lost = 0
-
+/** Spans that were dropped: Leyden is away, or slower than the agent. */
+export const dropped = (): number => lost
+/** Resolves when every finished span has been delivered or dropped. */
+export const flush = (): Promise<void> => (delivering = delivering.then(deliver))
 const provider = new BasicTracerProvider({ spanProcessors: [{ onStart() {}, onEnd: keep, forceFlush: flush, shutdown: flush }] })
 const tracer = provider.getTracer('leyden.agent')
 
-/** Spans that were dropped: Leyden is away, or slower than the agent. */
-export const dropped = (): number => lost
-
-/** Resolves when every finished span has been delivered or dropped. */
-export function flush(): Promise<void> {
-  clearTimeout(timer)
-  timer = undefined
-  return (delivering = delivering.then(deliver))
-}
-
 function keep(span: ReadableSpan): void {
   if (waiting.length === MAX_WAITING) lost++
-  else waiting.push(span)
-  timer ??= setTimeout(flush, FLUSH_MS).unref()
+  else if (waiting.push(span) === 1) setTimeout(flush, FLUSH_MS).unref()
 }
 
 async function deliver(): Promise<void> {
   while (waiting.length > 0) {
     const batch = waiting.splice(0, BATCH)
     const send = (to: SpanExporter) => new Promise<boolean>((resolve) => to.export(batch, ({ code }) => resolve(code === 0)))
-    const taken = await (exporter ??= openExporter()).then(send).catch(() => false)
-    if (!taken) lost += batch.length
+    if (!(await (exporter ??= openExporter()).then(send).catch(() => false))) lost += batch.length
   }
 }
 
@@ -53,41 +45,39 @@ async function openExporter(): Promise<SpanExporter> {
 }
 
 /** A span below the one that the caller is in; it is the place of what `work` does. */
-export async function within<T>(name: string, attributes: Attributes, work: (span: Span) => Promise<T>, rollout = here()): Promise<T> {
-  const span = open(name, attributes)
-  try {
-    return await place.run({ span, rollout }, () => work(span))
-  } catch (error) {
-    fail(span, error)
-    throw error
-  } finally {
-    span.end()
-  }
+export function within<T>(name: string, attributes: Attributes, work: (span: Span) => Promise<T>, parent = here()): Promise<T> {
+  const span = open(name, attributes, parent)
+  const working = place.run(trace.setSpan(parent, span), async () => work(span))
+  working.catch((error: unknown) => fail(span, error))
+  return working.finally(() => span.end())
 }
 
 /** A span of its own for a rollout, below one of another process where a traceparent says so. */
-export function rolloutSpan<T>(rollout: Attributes, work: () => Promise<T>, traceparent = ''): Promise<T> {
+export function rolloutSpan<T>(ids: object, work: () => Promise<T>, traceparent = ''): Promise<T> {
+  const attributes = Object.fromEntries(Object.entries(ids).map(([name, value]) => [`leyden.${name.replace('_', '.')}`, value as string]))
   const [, traceId, spanId] = traceparent.split('-')
-  const run = () => within('rollout', rollout, work, rollout)
-  if (!traceId || !spanId) return run()
-  return place.run({ span: trace.wrapSpanContext({ traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true }), rollout }, run)
+  const parent = traceId && spanId ? trace.setSpanContext(here(), { traceId, spanId, traceFlags: 1, isRemote: true }) : here()
+  return within('rollout', attributes, work, parent.setValue(ROLLOUT, attributes))
 }
-
-export function open(name: string, attributes: Attributes): Span {
-  const parent = place.getStore()?.span
-  return tracer.startSpan(name, { attributes }, parent ? trace.setSpan(ROOT_CONTEXT, parent) : ROOT_CONTEXT)
-}
-
-export function fail(span: Span, error: unknown): void {
-  const { name, message } = error instanceof Error ? error : new Error(String(error))
-  span.setAttribute('error.type', name).setStatus({ code: SpanStatusCode.ERROR, message })
-}
-
-const here = (): Attributes => place.getStore()?.rollout ?? {}
 
 /** Say to an endpoint which rollout and which span a request belongs to. */
 export function headersOf(span: Span): Record<string, string> {
   const { traceId, spanId } = span.spanContext()
-  const ids = Object.entries(here()).map(([name, value]) => [`x-${name.replaceAll('.', '-')}`, String(value)])
+  const ids = Object.entries(here().getValue(ROLLOUT) ?? {}).map(([name, value]) => [`x-${name.replaceAll('.', '-')}`, String(value)])
   return { ...Object.fromEntries(ids), traceparent: `00-${traceId}-${spanId}-01` }
+}
+
+export function fail(span: Span, error: unknown): Span {
+  const { name, message } = error instanceof Error ? error : new Error(String(error))
+  return span.setAttribute('error.type', name).setStatus({ code: SpanStatusCode.ERROR, message })
+}
+
+/** Objects are written as JSON. What cannot be read is missing: an agent never fails for being watched. */
+export function write(span: Span, read: () => object): Span {
+  try {
+    for (const [name, value] of Object.entries(read())) span.setAttribute(name, typeof value === 'object' ? JSON.stringify(value) : value)
+  } catch {
+    span.setAttribute('leyden.unreadable', true)
+  }
+  return span
 }
