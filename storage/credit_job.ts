@@ -11,7 +11,6 @@ import { routeKey } from '../data/routing.ts'
 import { openCreditRows, putCredit, revisionsAnew, writeCredit, type Assigned, type CreditRows, type Writer } from './credit_rows.ts'
 import {
   groupsLeftOut,
-  inGroups,
   isComplete,
   isEndless,
   isSettled,
@@ -28,7 +27,7 @@ import type { RolloutKey } from './reward_targets.ts'
 import { putRolloutRow, ROLLOUT_COLUMNS, type RolloutRow } from './rollout_rows.ts'
 import { openRows, putFloat64, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
 import { dropStagingTables } from './staging.ts'
-import { rolloutsWithGroups } from './stored_rollouts.ts'
+import { byGroup, rolloutsWithGroups } from './stored_rollouts.ts'
 
 export interface CreditJob {
   /** Groups that may now be complete. Those that are not are looked at again after `settleTimeout`. */
@@ -150,10 +149,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       isComplete(members) || ((isEndless(members) || settles.has(group)) && isSettled(members))
     const ready = [...groups].filter(isReady)
     if (ready.length > 0) {
-      const revisions = await revisionsAnew(
-        writer,
-        ready.flatMap(([, members]) => members),
-      )
+      const revisions = await revisionsAnew(writer, () => ready.flatMap(([, members]) => members))
       const credit = openCredit()
       for (const [group, members] of ready) putGroup(credit, group, members, versions)
       await store(credit, revisions)
@@ -185,8 +181,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   async function creditAnew(rollouts: readonly RolloutKey[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
     const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
-    const stepped = rows.filter(({ returns }) => returns.length > 0)
-    const revisions = await revisionsAnew(writer, stepped)
+    const revisions = await revisionsAnew(writer, () => [...rows].filter(({ returns }) => returns.length > 0))
     const wanted = new Set(rollouts.map(keyOf))
     const credit = openCredit()
     const compare = (row: RolloutRow): Compared => {
@@ -196,9 +191,8 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       const { outcome } = credited.row
       return { ...memberOf(credited.row), credit: credited.credit, assigned: { outcome, steps: credited.steps } }
     }
-    const concerned = new Set(rows.flatMap((row) => (wanted.has(keyOf(row)) ? [row.group_id] : [])))
-    // Group by group to the end, since what is held for longer costs more to collect than it took to make.
-    for (const [group, own] of inGroups(rows, concerned)) {
+    for (const [group, own] of byGroup(rows)) {
+      if (!own.some((row) => wanted.has(keyOf(row)))) continue
       const members = own.map(compare)
       const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
       if (isReady) putGroup(credit, group, members, versions)

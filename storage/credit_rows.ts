@@ -139,8 +139,8 @@ export interface Writer {
 }
 
 /** Numbers of the revisions that credit for these rollouts makes, by routeKey: none where rows can be updated. */
-export async function revisionsAnew(writer: Writer, rollouts: readonly RevisionKey[]): Promise<Map<string, number>> {
-  return (await writer.canUpdate()) ? new Map() : writer.nextRevisions(rollouts)
+export async function revisionsAnew(writer: Writer, rollouts: () => readonly RevisionKey[]): Promise<Map<string, number>> {
+  return (await writer.canUpdate()) ? new Map() : writer.nextRevisions(rollouts())
 }
 
 /** @param revisions see revisionsAnew: whoever stores a rollout's row commits its own */

@@ -6,7 +6,7 @@ import type { Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import type { RolloutKey } from './reward_targets.ts'
 import type { RolloutRow } from './rollout_rows.ts'
-import { rolloutsOfGroups } from './stored_rollouts.ts'
+import { byGroup, rolloutsOfGroups } from './stored_rollouts.ts'
 
 export interface Member extends Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision' | 'mode' | 'group_size'> {
   readonly status: Status
@@ -48,19 +48,9 @@ export function memberOf({
 /** Attempts by group, in the order in which they began. */
 export async function membersOf(deps: Deps, groups: readonly string[]): Promise<Map<string, Member[]>> {
   if (groups.length === 0) return new Map()
-  const found = inGroups(await rolloutsOfGroups(deps, groups), new Set(groups))
-  return new Map([...found].map(([group, rows]) => [group, rows.map(memberOf)]))
-}
-
-/** Those rows that are in one of the groups, group by group. */
-export function inGroups(rows: readonly RolloutRow[], groups: ReadonlySet<string>): Map<string, RolloutRow[]> {
-  const found = new Map<string, RolloutRow[]>()
-  for (const row of rows) {
-    if (!groups.has(row.group_id)) continue
-    const group = found.get(row.group_id)
-    if (group) group.push(row)
-    else found.set(row.group_id, [row])
-  }
+  const wanted = new Set(groups)
+  const found = new Map<string, Member[]>()
+  for (const [group, rows] of byGroup(await rolloutsOfGroups(deps, groups))) if (wanted.has(group)) found.set(group, rows.map(memberOf))
   return found
 }
 

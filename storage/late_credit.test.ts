@@ -39,7 +39,7 @@ function score(rollout_id: string, value: number, over: Partial<Reward> = {}) {
   return { trace_id: 'late', rollout_id, attempt_id: '', rewards: [reward], items: 1, received_at: given_at }
 }
 
-const six = (first: object, second: object) => [first, first, first, second, second, second]
+const six = <T>(first: T, second: T) => [first, first, first, second, second, second]
 
 const LAST = 5
 
@@ -103,6 +103,32 @@ test('a rollout of more steps than are staged together is credited to its last',
   expect(await storage.rows(`SELECT return, advantage FROM transitions WHERE rollout_id = 'long' ORDER BY step`)).toEqual(
     Array.from({ length: calls }, () => ({ return: 2, advantage: 0 })),
   )
+})
+
+test('what a kill left between the rows of rollouts and of credits is credited again, and no reader takes the group before', async () => {
+  await pair('killed')
+  const taken = `
+    SELECT groupArray(advantage) AS advantages, any(credit_version) AS version
+    FROM (SELECT * FROM transitions WHERE group_id = 'killed' ORDER BY rollout_id, step)
+    GROUP BY group_id HAVING uniqExact(credit_version) = 1 AND version = (SELECT max(credit_version) FROM credits WHERE group_id = 'killed')`
+  const outcome = `SELECT outcome FROM rollouts FINAL WHERE rollout_id = 'killed-1'`
+
+  // The row of rollouts is as it was: nothing covers the score, so that a restart finds it again.
+  await storage.client.command({
+    query: `CREATE TABLE before ENGINE = Memory AS SELECT * FROM rollouts FINAL WHERE rollout_id = 'killed-1'`,
+  })
+  await storage.creditLate([score('killed-1', 3)])
+  await storage.client.command({ query: 'INSERT INTO rollouts SELECT * FROM before' })
+  expect(await storage.rows(outcome)).toEqual([{ outcome: 1 }])
+  await storage.creditLate([score('killed-1', 3)])
+  expect(await storage.rows(taken)).toEqual([{ advantages: six(-1.5, 1.5), version: 3 }])
+  expect(await storage.rows(outcome)).toEqual([{ outcome: 3 }])
+
+  // The row of credits is missing.
+  await storage.client.command({ query: `DELETE FROM credits WHERE group_id = 'killed' AND credit_version = 3` })
+  expect(await storage.rows(taken)).toEqual([])
+  await storage.uncovered()
+  await expect.poll(() => storage.rows(taken), { timeout: 5_000 }).toEqual([{ advantages: six(-1.5, 1.5), version: 3 }])
 })
 
 test('a server without lightweight UPDATE gets a new revision of every rollout of the group', async () => {

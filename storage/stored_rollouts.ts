@@ -21,12 +21,18 @@ import {
 
 type Deps = Pick<Writer, 'client' | 'run'>
 
-/** Those that were ever credited, in the order in which they began. */
-export const rolloutsOfGroups = (deps: Deps, groups: readonly string[]): Promise<RolloutRow[]> =>
-  readRollouts(deps, `rollout_id IN (SELECT rollout_id FROM rollouts WHERE group_id IN ${textList(groups)})`, "''")
+/** Rows are made of the answer's bytes as they are asked for: what is held costs more to collect than it took to make. */
+export type StoredRollouts = Iterable<RolloutRow>
 
-/** Those of these that were ever credited and all that may be in their groups, which come without outline. */
-export function rolloutsWithGroups(deps: Deps, rollouts: readonly RolloutKey[]): Promise<RolloutRow[]> {
+/** So many are read by more than one thread. */
+const MANY = 1_000
+
+/** Those that were ever credited, group by group, in the order in which they began. */
+export const rolloutsOfGroups = (deps: Deps, groups: readonly string[]): Promise<StoredRollouts> =>
+  readRollouts(deps, `rollout_id IN (SELECT rollout_id FROM rollouts WHERE group_id IN ${textList(groups)})`, "''", groups.length > MANY)
+
+/** Those of these that were ever credited and all that may be in their groups, which come without outline; group by group as well. */
+export function rolloutsWithGroups(deps: Deps, rollouts: readonly RolloutKey[]): Promise<StoredRollouts> {
   const ids = textList(new Set(rollouts.map(({ rollout_id }) => rollout_id)))
   const groups = `SELECT group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${ids} AND group_id != ''`
   const own = `SELECT rollout_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${ids}`
@@ -34,21 +40,38 @@ export function rolloutsWithGroups(deps: Deps, rollouts: readonly RolloutKey[]):
     deps,
     `rollout_id IN (${own} UNION ALL SELECT rollout_id FROM rollouts WHERE group_id IN (${groups}))`,
     `if(rollout_id IN ${ids}, outline, '')`,
+    rollouts.length > MANY,
   )
 }
 
+/** Those that stand together, with the id of their group; '' for those that have none. */
+export function* byGroup(rollouts: StoredRollouts): Generator<readonly [string, readonly RolloutRow[]]> {
+  let own: RolloutRow[] = []
+  for (const row of rollouts) {
+    if (own.length > 0 && own[0]!.group_id !== row.group_id) {
+      yield [own[0]!.group_id, own]
+      own = []
+    }
+    own.push(row)
+  }
+  if (own.length > 0) yield [own[0]!.group_id, own]
+}
+
 /** The snapshot is taken first of all: what a revision names there was written before. */
-async function readRollouts({ client, run }: Deps, which: string, outline: string): Promise<RolloutRow[]> {
+async function readRollouts({ client, run }: Deps, which: string, outline: string, many: boolean): Promise<StoredRollouts> {
   const query = `
     SELECT tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision, started_at, ended_at,
       spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, rewards, ${outline}
-    FROM rollouts FINAL WHERE tenant = '' AND ${which} AND credit != '' ORDER BY started_at, attempt_id
+    FROM rollouts FINAL WHERE tenant = '' AND ${which} AND credit != '' ORDER BY group_id, started_at, attempt_id
     FORMAT RowBinary`
-  const { stream } = await run(() => client.exec({ query, clickhouse_settings: { ...LONG_STATEMENT, ...SMALL_STATEMENT } }))
-  const reader = await openReader(stream)
-  const rows: RolloutRow[] = []
-  while (!isAtEnd(reader)) rows.push(readRollout(reader))
-  return rows
+  const clickhouse_settings = { ...LONG_STATEMENT, ...(many ? {} : SMALL_STATEMENT) }
+  const { stream } = await run(() => client.exec({ query, clickhouse_settings }))
+  const { bytes } = await openReader(stream)
+  return { [Symbol.iterator]: () => rowsIn({ bytes, at: 0 }) }
+}
+
+function* rowsIn(reader: Reader): Generator<RolloutRow> {
+  while (!isAtEnd(reader)) yield readRollout(reader)
 }
 
 function readRollout(reader: Reader): RolloutRow {
