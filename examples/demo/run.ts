@@ -48,8 +48,13 @@ const env = {
 }
 const processes: Process[] = []
 
+/** Rejects when this process is told to end: the others end before it does. */
+const told = new Promise<never>((_resolve, reject) => {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => reject(new Error(`\nended by ${signal}`)))
+})
+
 try {
-  process.exitCode = (await demo()) ? 0 : 1
+  process.exitCode = (await Promise.race([demo(), told])) ? 0 : 1
 } catch (error) {
   console.error((error as Error).message)
   process.exitCode = 1
@@ -59,6 +64,8 @@ try {
     await removeDatabase(data)
     rmSync(folder, { recursive: true })
   } else console.log(`logs and data are in ${folder}`)
+  // Where it was told to end, the demo itself may still wait for what has ended.
+  process.exit()
 }
 
 /** @returns whether success rose */
@@ -77,7 +84,7 @@ async function demo(): Promise<boolean> {
     ...['--endpoint', `http://localhost:${endpoint}`, '--otlp', `http://localhost:${otlp}`, '--', process.execPath, WORKER],
   ])
   const shown = show(runner.done)
-  await runner.done
+  await Promise.race([runner.done, told])
   await shown
 
   console.log(`\n> leyden sql "${PROOF}"`)
