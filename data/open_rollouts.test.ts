@@ -58,7 +58,9 @@ test.each<[string, Partial<Limits>, number]>([
 
 test('an explicit end is due at once, and what comes after it is late', () => {
   const open = openRollouts(LIMITS)
-  open.finish(add(open, 'a', [{ id: 'one' }], 0), 'ended')
+  const rollout = add(open, 'a', [{ id: 'one' }], 0)
+  rollout.ended = true
+  open.lookSoon(rollout)
   expect(due(open, 0)).toEqual([['a', 'end']])
   add(open, 'a', [{ id: 'two' }], 10)
   expect(due(open, 500)).toEqual([])

@@ -29,7 +29,6 @@ export interface OpenRollout {
   last_at: number
   /** A root span has ended. */
   rooted: boolean
-  /** This and `due` are set by finish(). */
   ended: boolean
   /** It was closed before: these are late spans. */
   late: boolean
@@ -61,8 +60,8 @@ export interface OpenRollouts {
   get(key: string, now: number): OpenRollout
   /** Adds items of one batch (indices into it) to a rollout. Their bytes are copied: the batch is free again. */
   add(rollout: OpenRollout, batch: SpanBatch, indices: readonly number[], now: number): void
-  /** It has ended, or nothing more of it is expected for now: it is due at once. */
-  finish(rollout: OpenRollout, as: 'ended' | 'due'): void
+  /** To be told when what is known of a rollout has changed: it may be due earlier than that. */
+  lookSoon(rollout: OpenRollout): void
   /** Frees what is held of a rollout: everything of it will be read back. */
   letGo(rollout: OpenRollout): void
   /** Joins the rollout of one key, if there is one, into that of another. */
@@ -164,11 +163,6 @@ export function openRollouts(limits: Limits): OpenRollouts {
     soon.add(rollout)
   }
 
-  function finish(rollout: OpenRollout, as: 'ended' | 'due'): void {
-    rollout[as] = true
-    soon.add(rollout)
-  }
-
   function lookLater(rollout: OpenRollout, now: number): void {
     const time = notDueBefore(rollout, now, limits)
     lookAt.set(rollout, time)
@@ -190,17 +184,14 @@ export function openRollouts(limits: Limits): OpenRollouts {
   }
 
   function takeDue(now: number): Taken[] {
-    const looked = [...soon]
+    const looked = new Set(soon)
     soon.clear()
-    const waited: OpenRollout[] = []
     for (let rollout = looks.next(now); rollout; rollout = looks.next(now)) {
-      // One that was taken out, joined or put back since has left this behind.
-      if (open.get(rollout.key) !== rollout || !(lookAt.get(rollout)! <= now)) continue
-      lookAt.delete(rollout)
-      waited.push(rollout)
+      // It may have been looked at since, and is to be again.
+      if (lookAt.get(rollout)! <= now) looked.add(rollout)
     }
-    const taken = takeIf([...looked, ...waited], (rollout) => due(rollout, now, limits))
-    for (const rollout of waited) if (open.has(rollout.key)) lookLater(rollout, now)
+    const taken = takeIf(looked, (rollout) => due(rollout, now, limits))
+    for (const rollout of looked) if (open.get(rollout.key) === rollout) lookLater(rollout, now)
     return taken
   }
 
@@ -230,7 +221,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     has: (key) => open.has(key),
     get,
     add,
-    finish,
+    lookSoon: (rollout) => void soon.add(rollout),
     letGo(rollout) {
       rollout.held = null
     },

@@ -52,5 +52,6 @@ async function resumeSome(storage: Storage, { open, owners, late }: Books, group
     const rollout = open.get(key, steadyNow())
     if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
     else if (item.event_name === END_EVENT) rollout.ended = true
+    open.lookSoon(rollout)
   }
 }
