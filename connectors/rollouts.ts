@@ -15,7 +15,7 @@ import { connector, Permanent, Refused, type Consumer } from '../pipeline/compon
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
 import { duration, extensionId, group, list, number, oneOf, text } from '../pipeline/schema.ts'
-import { addArrived, attachRewards, type Books } from '../storage/arrivals.ts'
+import { addArrived, arriving, attachRewards, type Books } from '../storage/arrivals.ts'
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable, type Due } from '../storage/revisions.ts'
@@ -118,13 +118,15 @@ export default connector({
     async function store(sent: readonly SpanBatch[]): Promise<void> {
       const batches = sent.map((batch) => inTraces(batch, options.join_keys))
       const hints = batches.map((batch) => hintsOf(batch, options.group_by))
-      const refused = await storage.insertSpans(batches, hints).catch((error: unknown) => {
+      const stored = storage.insertSpans(batches, hints)
+      const arrivals = batches.map((batch, b) => arriving(batch, hints[b]!))
+      const refused = await stored.catch((error: unknown) => {
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error
       })
-      const urgent = batches.map((batch, b) => {
-        const aside = refused.filter((place) => place.batch === batch).map(({ i }) => i)
-        return addArrived(books, { batch, hints: hints[b]!, isStored: (i) => !aside.includes(i) }, homeless)
+      const urgent = arrivals.map((arrived) => {
+        const aside = refused.flatMap(({ batch, i }) => (batch === arrived.batch ? i : []))
+        return addArrived(books, arrived, aside, homeless)
       })
       if (urgent.includes(true)) scheduleClose()
     }

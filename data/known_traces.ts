@@ -8,7 +8,10 @@ const ids = new Array<string>(PLACES).fill('')
 const known = new Int32Array(4 * PLACES)
 
 /** The 16 bytes at `at`, not all of them zero, as 32 lower-case hex digits. */
-export function knownTrace(bytes: Buffer, at: number): string {
+export const knownTrace = (bytes: Buffer, at: number): string => ids[placeOf(bytes, at)]!
+
+/** Where the id is kept until another takes its place. */
+function placeOf(bytes: Buffer, at: number): number {
   const a = word(bytes, at)
   const b = word(bytes, at + 4)
   const c = word(bytes, at + 8)
@@ -16,12 +19,50 @@ export function knownTrace(bytes: Buffer, at: number): string {
   const hash = Math.imul(a ^ c, 0x9e3779b1) ^ Math.imul(b ^ d, 0x85ebca6b)
   const place = (hash ^ (hash >>> 15)) & (PLACES - 1)
   const first = 4 * place
-  if (known[first] === a && known[first + 1] === b && known[first + 2] === c && known[first + 3] === d) return ids[place]!
+  if (known[first] === a && known[first + 1] === b && known[first + 2] === c && known[first + 3] === d) return place
   known[first] = a
   known[first + 1] = b
   known[first + 2] = c
   known[first + 3] = d
-  return (ids[place] = bytes.toString('hex', at, at + 16))
+  ids[place] = bytes.toString('hex', at, at + 16)
+  return place
 }
 
 const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
+
+/** The traces of a list of items. */
+export interface Traces {
+  /** A trace may stand here more than once. */
+  readonly ids: readonly string[]
+  /** Of each item, its place in `ids`; NO_TRACE for one outside of any. */
+  readonly of: readonly number[]
+}
+
+export const NO_TRACE = -1
+
+/** The trace at each place of those above as the latest list has it: its place there, and which list that was. */
+const listed = new Int32Array(PLACES)
+const lists = new Float64Array(PLACES)
+let list = 0
+
+/** The traces of items whose ids stand at `at(0)`, `at(1)` …; 0 for one outside of any. */
+export function tracesOf(bytes: Buffer, count: number, at: (i: number) => number): Traces {
+  const found: string[] = []
+  const of: number[] = []
+  list++
+  for (let i = 0; i < count; i++) {
+    const offset = at(i)
+    if (offset === 0) {
+      of.push(NO_TRACE)
+      continue
+    }
+    const place = placeOf(bytes, offset)
+    const id = ids[place]!
+    if (lists[place] !== list || found[listed[place]!] !== id) {
+      lists[place] = list
+      listed[place] = found.push(id) - 1
+    }
+    of.push(listed[place]!)
+  }
+  return { ids: found, of }
+}

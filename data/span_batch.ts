@@ -1,7 +1,7 @@
 // The spans (or log records) of one OTLP request, as offsets into its bytes. Nothing is decoded
 // until somebody asks: receiving and storing touch only this.
 
-import { knownTrace } from './known_traces.ts'
+import { tracesOf, type Traces } from './known_traces.ts'
 import type { Attributes } from './span.ts'
 
 /**
@@ -125,15 +125,8 @@ export const rawItem = (batch: SpanBatch, i: number): RawItem => ({
   scope: scope(batch, i),
 })
 
-/** Of every item. */
-export function traceIds(batch: SpanBatch): string[] {
-  const ids = new Array<string>(batch.count).fill('')
-  for (let i = 0; i < batch.count; i++) {
-    const at = column(batch, i, COLUMN.trace_id)
-    if (at !== 0) ids[i] = knownTrace(batch.body, at)
-  }
-  return ids
-}
+/** The traces of its items. */
+export const tracesIn = (batch: SpanBatch): Traces => tracesOf(batch.body, batch.count, (i) => column(batch, i, COLUMN.trace_id))
 
 const hex = (body: Buffer, at: number, size: number) => (at === 0 ? '' : body.toString('hex', at, at + size))
 const aboutNanoseconds = (body: Buffer, at: number) => (at === 0 ? 0 : word(body, at + 4) * 2 ** 32 + word(body, at))

@@ -4,11 +4,12 @@ import { steadyNow } from '../data/clock.ts'
 import { linkedTraces } from '../data/links.ts'
 import { END_EVENT } from '../data/notes.ts'
 import type { OpenRollouts } from '../data/open_rollouts.ts'
+import { NO_TRACE, type Traces } from '../data/known_traces.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { attributeAt } from '../data/read.ts'
 import { responseKey } from '../data/recent_calls.ts'
 import { placeOf } from '../data/routing.ts'
-import { aboutEnd, aboutStart, isRoot, itemName, scope, traceIds, type SpanBatch } from '../data/span_batch.ts'
+import { aboutEnd, aboutStart, isRoot, itemName, scope, tracesIn, type SpanBatch } from '../data/span_batch.ts'
 import { mayBeStray } from '../data/stray_rewards.ts'
 import type { TraceOwners } from '../data/trace_owners.ts'
 import type { LateRewards } from './late_rewards.ts'
@@ -22,24 +23,26 @@ export interface Books {
   readonly late: LateRewards
 }
 
-export interface Arrived {
+/** A batch on its way into storage, with what of it is needed when it is there: then its bytes have long left the processor's caches. */
+export interface Arriving {
   readonly batch: SpanBatch
   readonly hints: readonly string[]
-  /** Whether item i is: what was refused for good belongs nowhere. */
-  readonly isStored: (i: number) => boolean
+  readonly traces: Traces
 }
 
+export const arriving = (batch: SpanBatch, hints: readonly string[]): Arriving => ({ batch, hints, traces: tracesIn(batch) })
+
 /**
+ * @param refused indices of what was refused for good: it belongs nowhere
  * @param homeless is told of an item that belongs nowhere, having neither hint nor trace
  * @returns whether something is to be done about these rollouts at once
  */
-export function addArrived(books: Books, arrived: Arrived, homeless: (signal: string) => void): boolean {
-  const { batch } = arrived
-  const traces = traceIds(batch)
-  claimTraces(books.owners, arrived, traces)
+export function addArrived(books: Books, arrived: Arriving, refused: readonly number[], homeless: (signal: string) => void): boolean {
+  const { batch, traces } = arrived
+  claimTraces(books.owners, arrived)
   const now = steadyNow()
   let urgent = false
-  for (const [key, indices] of byRollout(books.owners, arrived, traces, homeless)) {
+  for (const [key, indices] of byRollout(books.owners, arrived, refused, homeless)) {
     if (addTo(key, indices)) urgent = true
   }
   return urgent
@@ -52,38 +55,43 @@ export function addArrived(books: Books, arrived: Arrived, homeless: (signal: st
       late.opened(key)
     }
     const rollout = open.get(key, now)
-    let trace: string | undefined
+    let trace: number | undefined
     for (const i of indices) {
-      if (traces[i] !== trace) rollout.traces.add(placeOf((trace = traces[i]!), key))
+      if (traces.of[i] !== trace) rollout.traces.add(placeOf(traceOf(traces, i), key))
+      trace = traces.of[i]
       if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && aboutEnd(batch, i) > 0
-      else if (itemName(batch, i) === END_EVENT) open.finish(rollout, 'ended')
+      else if (itemName(batch, i) === END_EVENT) rollout.ended = true
     }
     open.add(rollout, batch, indices, now)
     // Nothing but rewards for a run that is over: nothing more need be waited for.
-    if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) open.finish(rollout, 'due')
-    return rollout.ended || rollout.due
+    if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = true
+    const urgent = rollout.ended || rollout.due
+    if (urgent) open.lookSoon(rollout)
+    return urgent
   }
 }
 
+const traceOf = ({ ids, of }: Traces, i: number): string => (of[i] === NO_TRACE ? '' : ids[of[i]!]!)
+
 /** What the items say of the rollouts that their traces belong to. */
-function claimTraces(owners: TraceOwners, { batch, hints }: Arrived, traces: readonly string[]): void {
-  for (let i = 0; i < hints.length; i++) if (hints[i]) owners.claim(traces[i]!, hints[i]!)
+function claimTraces(owners: TraceOwners, { batch, hints, traces }: Arriving): void {
+  for (let i = 0; i < hints.length; i++) if (hints[i]) owners.claim(traceOf(traces, i), hints[i]!)
   if (batch.signal !== 'traces') return
   const place = batch.keys.indexOf(RESPONSE_ID)
   for (let i = 0; i < batch.count; i++) {
-    for (const linked of linkedTraces(batch, i)) owners.follow(traces[i]!, linked)
+    for (const linked of linkedTraces(batch, i)) owners.follow(traceOf(traces, i), linked)
     const slot = place < 0 ? 0 : batch.slots[i * batch.keys.length + place]!
     const response = slot === 0 ? NONE : responseAt(batch.body, slot)
     if (response === NONE) continue
-    owners.holds(traces[i]!, { response, scope: scope(batch, i).name, start: aboutStart(batch, i), end: aboutEnd(batch, i) })
+    owners.holds(traceOf(traces, i), { response, scope: scope(batch, i).name, start: aboutStart(batch, i), end: aboutEnd(batch, i) })
   }
 }
 
 /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
 function byRollout(
   owners: TraceOwners,
-  { batch, hints, isStored }: Arrived,
-  traces: readonly string[],
+  { batch, hints, traces }: Arriving,
+  refused: readonly number[],
   homeless: (signal: string) => void,
 ): Map<string, number[]> {
   const groups = new Map<string, number[]>()
@@ -92,16 +100,13 @@ function byRollout(
     if (!group) groups.set(key, (group = []))
     return group
   }
-  const ofTrace = new Map<string, number[]>()
+  const ofTrace: (number[] | undefined)[] = []
   for (let i = 0; i < batch.count; i++) {
-    if (!isStored(i)) continue
-    const trace = traces[i]!
+    if (refused.length > 0 && refused.includes(i)) continue
+    const trace = traces.of[i]!
     if (hints[i]) groupOf(hints[i]!).push(i)
-    else if (trace !== '') {
-      let group = ofTrace.get(trace)
-      if (!group) ofTrace.set(trace, (group = groupOf(owners.of(trace))))
-      group.push(i)
-    } else homeless(batch.signal)
+    else if (trace !== NO_TRACE) (ofTrace[trace] ??= groupOf(owners.of(traces.ids[trace]!))).push(i)
+    else homeless(batch.signal)
   }
   return groups
 }
@@ -122,6 +127,7 @@ export function attachRewards({ open, owners }: Omit<Books, 'late'>, key: string
     rollout.traces.add(trace)
     owners.give(trace, key)
   }
-  if (!known) open.finish(rollout, 'due')
+  if (!known) rollout.due = true
   open.letGo(rollout)
+  open.lookSoon(rollout)
 }
