@@ -53,9 +53,9 @@ const soon = (ask: () => Promise<unknown[]>, length: number) =>
 
 test('a group is credited as soon as the last of its rollouts is scored', async () => {
   const g = { group_id: 'full', group_size: 3 }
-  await commit(scored('f1', 1, g), scored('f2', 0, g))
+  await commit(scored('f1', 1, g))
   expect(await credits('full')).toEqual([])
-  await commit(scored('f3', 0.5, g))
+  await commit(scored('f2', 0, g), scored('f3', 0.5, g))
   await soon(() => credits('full'), 1)
   expect(await credits('full')).toEqual([{ credit_version: 1, method: 'identical', members: 3, baseline: 'rollouts', effective_size: 3 }])
   expect(await advantages("group_id = 'full'")).toEqual([

@@ -9,10 +9,16 @@ const MANY = 100
 /** For the right side of IN. */
 export function textList(values: Iterable<string>): string {
   const all = [...values]
-  const joined = all.join('\0')
-  if (all.length < MANY || joined.split('\0').length !== all.length) return `(${all.map(literal).join(',') || "''"})`
-  return `(SELECT arrayJoin(splitByChar('\\0', ${literal(joined)})))`
+  return isSplit(all) ? `(${textRows(all)})` : `(${all.map(literal).join(',') || "''"})`
 }
+
+/** The same as a SELECT. */
+export function textRows(values: Iterable<string>): string {
+  const all = [...values]
+  return `SELECT arrayJoin(${isSplit(all) ? `splitByChar('\\0', ${literal(all.join('\0'))})` : `[${all.map(literal).join(',')}]`})`
+}
+
+const isSplit = (values: readonly string[]): boolean => values.length >= MANY && !values.some((value) => value.includes('\0'))
 
 /** For what reads or writes little: more threads only cost more. A statement that reads a whole table sets 0, as many as there are. */
 export const SMALL_STATEMENT = { max_threads: 1 } as const

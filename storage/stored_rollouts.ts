@@ -1,7 +1,7 @@
 // Rows of `rollouts` read back, to be credited again or compared.
 
 import type { RolloutKey } from './reward_targets.ts'
-import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
+import { LONG_STATEMENT, SMALL_STATEMENT, textList, textRows } from './literals.ts'
 import type { Writer } from './credit_rows.ts'
 import type { RolloutRow } from './rollout_rows.ts'
 import {
@@ -33,12 +33,12 @@ export const rolloutsOfGroups = (deps: Deps, groups: readonly string[]): Promise
 
 /** Those of these that were ever credited and all that may be in their groups, which come without outline; group by group as well. */
 export function rolloutsWithGroups(deps: Deps, rollouts: readonly RolloutKey[]): Promise<StoredRollouts> {
-  const ids = textList(new Set(rollouts.map(({ rollout_id }) => rollout_id)))
+  const own = new Set(rollouts.map(({ rollout_id }) => rollout_id))
+  const ids = textList(own)
   const groups = `SELECT group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${ids} AND group_id != ''`
-  const own = `SELECT rollout_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${ids}`
   return readRollouts(
     deps,
-    `rollout_id IN (${own} UNION ALL SELECT rollout_id FROM rollouts WHERE group_id IN (${groups}))`,
+    `rollout_id IN (${textRows(own)} UNION ALL SELECT rollout_id FROM rollouts WHERE group_id IN (${groups}))`,
     `if(rollout_id IN ${ids}, outline, '')`,
     rollouts.length > MANY,
   )
