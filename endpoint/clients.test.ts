@@ -1,8 +1,4 @@
-// The clients that agents are written with, unchanged, against the endpoint. Python's is tried where python3 has it (pip install openai).
-
-import { execFile, execFileSync } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+// The clients that agents are written with, unchanged, against the endpoint. Python's are in clients_python.test.ts.
 
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
@@ -15,27 +11,9 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
 import { toolCallsIn } from '../data/messages.ts'
-import { scripted, startEndpoint, type TestEndpoint } from '../test/openai.ts'
+import { adder, scripted, startEndpoint, type TestEndpoint } from '../test/openai.ts'
 
-const PEERS = fileURLToPath(new URL('../test/peers/', import.meta.url))
-
-/** Asked for a sum, it calls the calculator twice at once; with what that says it answers. */
-const start = () =>
-  startEndpoint(
-    scripted([
-      {
-        when: 'add',
-        text: 'Let me see.',
-        tool_calls: [
-          { name: 'calculator', arguments: '{"a":2,"b":2}' },
-          { name: 'calculator', arguments: '{"a":3,"b":3}' },
-        ],
-      },
-      { when: '^6$', text: 'It is 4 and 6.' },
-      { when: 'fail', error: 429, text: 'slow down' },
-      { text: 'Hello you there.' },
-    ]),
-  )
+const start = () => startEndpoint(scripted(adder))
 
 const parameters = z.object({ a: z.number(), b: z.number() })
 const sum = ({ a, b }: z.infer<typeof parameters>) => String(a + b)
@@ -221,21 +199,3 @@ describe('Vercel AI SDK', () => {
     expect((await endpoint.calls(6))[3]!.completion!.parts).toEqual([{ kind: 'text', text: 'It is 4 and 6.' }])
   })
 })
-
-test.skipIf(!works('python3', '-c', 'import openai'))(
-  "Python's openai is served (skipped where python3 cannot import openai)",
-  async () => {
-    const endpoint = await start()
-    const { stdout } = await promisify(execFile)('python3', ['openai_peer.py', `${endpoint.url}/v1`], { cwd: PEERS })
-    expect(stdout.trim().split('\n')).toEqual(['ok chat', 'ok stream', 'ok tools', 'ok responses', 'ok errors'])
-  },
-)
-
-function works(command: string, ...args: string[]): boolean {
-  try {
-    execFileSync(command, args, { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}

@@ -71,6 +71,21 @@ export async function startEndpoint(
 
 export const scripted = (answers: readonly object[], more: object = {}) => ({ models: { demo: { engine: 'scripted', answers, ...more } } })
 
+/** Asked for a sum, it calls the calculator twice at once; with what that says it answers. */
+export const adder = [
+  {
+    when: 'add',
+    text: 'Let me see.',
+    tool_calls: [
+      { name: 'calculator', arguments: '{"a":2,"b":2}' },
+      { name: 'calculator', arguments: '{"a":3,"b":3}' },
+    ],
+  },
+  { when: '^6$', text: 'It is 4 and 6.' },
+  { when: 'fail', error: 429, text: 'slow down' },
+  { text: 'Hello you there.' },
+]
+
 /** A server that answers as told, and what it was sent. */
 export async function startUpstream(answer: (body: Record<string, any>, request: IncomingMessage, response: ServerResponse) => void) {
   const asked: { path: string; headers: IncomingMessage['headers']; body: Record<string, any> }[] = []
