@@ -5,7 +5,7 @@ import type { Dialect } from './dialect.ts'
 import { KEPT_KEYS } from './items.ts'
 import { readLog, readSpan } from './read.ts'
 import { FACT_KEYS } from './routing.ts'
-import { concernsOf } from './signs.ts'
+import { extentFinder } from './signs.ts'
 import type { Item } from './span.ts'
 import type { RawItem } from './span_batch.ts'
 import { SESSION_KEYS } from './values.ts'
@@ -13,13 +13,16 @@ import { SESSION_KEYS } from './values.ts'
 /** Most of what a model call says: contentOf() of genai.ts reads it from its bytes. */
 const MESSAGE_KEYS = new Set(['gen_ai.input.messages', 'gen_ai.output.messages'])
 
+const NO_KEYS: ReadonlySet<string> = new Set()
+
 export type ItemReader = (raw: RawItem) => Item
 
 /** @param joinKeys attributes by which a reward may name the rollout */
 export function itemReader(dialects: readonly Dialect[], joinKeys: readonly string[] = []): ItemReader {
-  const concerns = concernsOf(dialects)
   const asked = new Set([...KEPT_KEYS, ...SESSION_KEYS, ...FACT_KEYS, ...joinKeys])
-  return (raw) => read(raw, raw.signal === 'traces' && !concerns(raw.payload, raw.scope.name) ? asked : undefined)
+  const extentOf = extentFinder(dialects, asked)
+  const keys = { all: undefined, asked, none: NO_KEYS }
+  return (raw) => read(raw, raw.signal === 'traces' ? keys[extentOf(raw.payload, raw.scope.name)] : undefined)
 }
 
 /** Of spans, only the attributes of these keys. */

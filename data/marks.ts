@@ -14,20 +14,27 @@ export interface Marks {
   event(text: string): boolean
 }
 
-/** Whether a span, as protobuf, has any such mark. None of its values is read. */
-export function isMarked(payload: Buffer, marks: Marks): boolean {
+/** All of a span; of its attributes those that are asked of every span; or none of them. */
+export type Extent = 'all' | 'asked' | 'none'
+
+/** How much there is to be read of a span, as protobuf: all, where it has any such mark. None of its values is read for that. */
+export function extentOf(payload: Buffer, marks: Marks, asked: ReadonlySet<string>): Extent {
   const c = { bytes: payload, pos: 0 }
   const end = payload.length
+  let extent: Extent = 'none'
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 42) {
-      if (marks.name(shortText(c, end))) return true
-    } else if (field === 74 || field === 90) {
-      const partEnd = open(c, end)
-      if (field === 74 ? marks.key(textOfField(c, 10, partEnd)) : marks.event(textOfField(c, 18, partEnd))) return true
+      if (marks.name(shortText(c, end))) return 'all'
+    } else if (field === 74) {
+      const key = textOfField(c, 10, open(c, end))
+      if (marks.key(key)) return 'all'
+      if (asked.has(key)) extent = 'asked'
+    } else if (field === 90) {
+      if (marks.event(textOfField(c, 18, open(c, end)))) return 'all'
     } else skip(c, field, end)
   }
-  return false
+  return extent
 }
 
 /** The text of one field of the message that ends at `end`, where the cursor stands afterwards; '' where it has none. */

@@ -44,7 +44,7 @@ export function readSpan(
 ): Span {
   const c = { bytes: payload, pos: 0 }
   const end = payload.length
-  const attributes = emptyAttributes()
+  let attributes: Mutable | undefined
   let events: SpanEvent[] | undefined
   let links: SpanLink[] | undefined
   let trace_id = ''
@@ -68,7 +68,7 @@ export function readSpan(
     else if (field === 48) kind = int32(c, end)
     else if (field === 57) start_time = nanoseconds(c, end)
     else if (field === 65) end_time = nanoseconds(c, end)
-    else if (field === 74) addAttribute(attributes, c, open(c, end), inBytes)
+    else if (field === 74) addAttribute((attributes ??= emptyAttributes()), c, open(c, end), inBytes)
     else if (field === 80) dropped_attributes = int32(c, end) >>> 0
     else if (field === 90) (events ??= []).push(readEvent(c, open(c, end)))
     else if (field === 106) (links ??= []).push(readLink(c, open(c, end)))
@@ -95,7 +95,7 @@ export function readSpan(
     end_time,
     status,
     status_message,
-    attributes,
+    attributes: attributes ?? NO_ATTRIBUTES,
     dropped_attributes,
     events: events ?? NO_EVENTS,
     links: links ?? NO_LINKS,
@@ -109,7 +109,7 @@ function isPassedOver(c: Cursor, field: number, end: number, only: ReadonlySet<s
   if (field !== 74 && field !== 90 && field !== 106) return false
   const start = c.pos
   const fieldEnd = open(c, end)
-  const isWanted = field === 74 && only.has(textOfField(c, 10, fieldEnd))
+  const isWanted = field === 74 && only.size > 0 && only.has(textOfField(c, 10, fieldEnd))
   c.pos = isWanted ? start : fieldEnd
   return !isWanted
 }
@@ -213,6 +213,7 @@ type Mutable = { [key: string]: Value }
 
 /** Without a prototype: a span may well carry an attribute named `constructor`. */
 const emptyAttributes = (): Mutable => Object.create(null) as Mutable
+const NO_ATTRIBUTES: Attributes = Object.freeze(emptyAttributes())
 
 function addAttribute(to: Mutable, c: Cursor, end: number, inBytes = NO_KEYS): void {
   const { key, value } = readKeyValue(c, end, inBytes)

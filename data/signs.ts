@@ -2,7 +2,7 @@
 // attributes, its name, its scope's and those of its events tell, and what each of them tells is worked out once.
 
 import type { Dialect, Signs } from './dialect.ts'
-import { isMarked } from './marks.ts'
+import { extentOf, type Extent, type Marks } from './marks.ts'
 import { remembered } from './remembered.ts'
 import type { Item, Span } from './span.ts'
 
@@ -23,12 +23,16 @@ const NO_SIGNS: Signs = {}
 
 export const askerFor = (dialects: readonly Dialect[]): ((item: Item) => Asked) => knownSigns(dialects).ask
 
-/** Whether any of the dialects may have something to say of the span whose bytes these are. */
-export const concernsOf = (dialects: readonly Dialect[]): ((payload: Buffer, scope: string) => boolean) => knownSigns(dialects).concerns
+/** How much there is to be read of the span whose bytes these are: all, where any of the dialects may have something to say of it. */
+export const extentFinder = (dialects: readonly Dialect[], asked: ReadonlySet<string>): ((payload: Buffer, scope: string) => Extent) => {
+  const { marks, isScope } = knownSigns(dialects)
+  return (payload, scope) => (isScope(scope) ? 'all' : extentOf(payload, marks, asked))
+}
 
 interface SignsOfAll {
   ask(item: Item): Asked
-  concerns(payload: Buffer, scope: string): boolean
+  readonly marks: Marks
+  isScope(name: string): boolean
 }
 
 /** As they were worked out for these dialects before. */
@@ -75,12 +79,7 @@ function workOut(dialects: readonly Dialect[]): SignsOfAll {
     return (readers | carriers) !== 0
   }
   const marks = { name: isSign(ofName), key: isSign(ofKey), event: isSign(ofEvent) }
-  const isScope = isSign(ofScope)
-
-  return {
-    ask: (item) => (item.signal === 'log' ? all : ask(item)),
-    concerns: (payload, scope) => isScope(scope) || isMarked(payload, marks),
-  }
+  return { ask: (item) => (item.signal === 'log' ? all : ask(item)), marks, isScope: isSign(ofScope) }
 }
 
 const bitsOf = (signs: readonly (boolean | undefined)[]): number => signs.reduce((bits, sign, i) => (sign ? bits | (1 << i) : bits), 0)
