@@ -1,5 +1,5 @@
-// Replays spans from an otel_traces table, as the Collector's ClickHouse exporter fills it: oldest first, once, and after a restart from
-// where it was. It only asks questions of the table. Spans that are inserted later, into a time that has passed, are not seen.
+// Replays spans from an otel_traces table, as the Collector's ClickHouse exporter fills it: from the oldest stretch of time on, once, and
+// after a restart from where it was. It only asks questions of the table. Spans that are inserted later, into a time that has passed, are not seen.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 

@@ -10,7 +10,7 @@ export type Forms = Readonly<Record<'resource' | 'span' | 'event' | 'link', 'map
 
 export interface OtelTable {
   readonly forms: Forms
-  /** Rows of a time range as RowBinary, in the order of `otel_read.ts`; parameters `from` and `to`, nanoseconds. */
+  /** Rows of a time range as RowBinary, with columns in the order of `otel_read.ts`; parameters `from` and `to`, nanoseconds. Rows are in no order: to sort them took a fifth of what it takes to read them. */
   readonly spans: string
   /** How many spans each unit of time of a range has, in order; likewise, and parameter `unit`. */
   readonly counts: string
@@ -34,7 +34,7 @@ export async function openOtelTable(client: ClickHouseClient, table: string): Pr
   const from = `FROM ${quoted(table)} WHERE Timestamp >= fromUnixTimestamp64Nano({from:Int64}) AND Timestamp < fromUnixTimestamp64Nano({to:Int64})`
   return {
     forms,
-    spans: `SELECT ${selected(columns, forms).join(', ')} ${from} ORDER BY Timestamp FORMAT RowBinary`,
+    spans: `SELECT ${selected(columns, forms).join(', ')} ${from} FORMAT RowBinary`,
     counts: `SELECT intDiv(${nanoseconds('Timestamp')}, {unit:Int64}) AS at, toUInt32(count()) AS spans ${from} GROUP BY at ORDER BY at`,
   }
 }

@@ -1,4 +1,5 @@
-// The rows of an otel_traces table, oldest first, as OTLP requests. ClickHouse looks for the next rows while those before are made requests.
+// The rows of an otel_traces table as OTLP requests, one stretch of time after the other, and in each as they come, which is how spans arrive
+// anyway. ClickHouse looks for the next rows while those before are made requests.
 
 import type { Readable } from 'node:stream'
 
@@ -7,7 +8,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import { openOtelTable } from './otel_query.ts'
 import { requestFrom } from './otel_read.ts'
 
-/** Spans asked for in one question, unless a single millisecond has more: nothing of an answer comes before all of it is sorted. */
+/** Spans asked for in one question, unless a single millisecond has more. An embedded ClickHouse holds the whole answer. */
 const TOGETHER = 20_000
 /** What is made one request: as much as storage inserts in one block. */
 const REQUEST_BYTES = 4 << 20
