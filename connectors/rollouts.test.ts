@@ -42,6 +42,31 @@ test('the end event closes at once and says how it ended', async () => {
   })
 })
 
+test('a run of 10,000 spans, 5,000 deep, becomes one rollout whole, its texts as they were sent', async () => {
+  const text = (i: number) => `${i}: ${'Zürich, 東京, "quoted".\n'.repeat(20)}`
+  const said = (role: string, content: string) => JSON.stringify([{ role, parts: [{ type: 'text', content }] }])
+  const spans = Array.from({ length: 10_000 }, (_, i): SpanSpec => {
+    const place = { parent: `d${Math.min(i - 1, 4_999)}`, at: i, for: 20_000 - i }
+    if (i % 20 > 0 || i < 5_000) return { id: `d${i}`, ...place, parent: i === 0 ? '' : place.parent }
+    const messages = { 'gen_ai.input.messages': said('user', text(i)), 'gen_ai.output.messages': said('assistant', text(-i)) }
+    return chat(`d${i}`, { ...place, for: 1, attributes: messages })
+  })
+  // The root, on which the others wait, comes last.
+  for (let end = spans.length; end > 0; end -= 5_000) await send('huge', spans.slice(end - 5_000, end))
+  expect(await rolloutRow(traceIdOf('huge'), 'toUInt32(spans) AS spans, toUInt32(calls) AS calls')).toEqual({ spans: 10_000, calls: 250 })
+  const rows = await leyden.query<{ prompt_messages: string; completion: string }>(
+    `SELECT prompt_messages, completion FROM transitions WHERE rollout_id = '${traceIdOf('huge')}' ORDER BY step`,
+  )
+  const texts = rows.map((row) => JSON.stringify([row.prompt_messages, row.completion]))
+  expect(texts.length).toBe(250)
+  expect(texts.every((all, i) => [text(5_000 + 20 * i), text(-5_000 - 20 * i)].every((one) => all.includes(inJson(inJson(one)))))).toBe(
+    true,
+  )
+})
+
+/** As a text stands in JSON. */
+const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
+
 test('traces that carry one rollout id are one rollout, and each attempt is its own', async () => {
   const ids = (attempt: string) => ({ 'agentlightning.rollout_id': 'many', 'agentlightning.attempt_id': attempt })
   await send('many-1', [chat('m1')], ids('at-1'))
