@@ -35,6 +35,21 @@ const RESPONSES = [
   ],
 ]
 
+test('a block that comes again is read by the table of its time', () => {
+  const decoder = createHpackDecoder(16_384)
+  const inserted = (value: string) => Buffer.concat([bytes('4003 6b6579'), Buffer.from([value.length]), Buffer.from(value)])
+  const newest = bytes('be')
+  decode(decoder, inserted('one'))
+  expect([decode(decoder, newest), decode(decoder, newest)]).toEqual([['key: one'], ['key: one']])
+  decode(decoder, inserted('two'))
+  expect([decode(decoder, newest), decode(decoder, newest)]).toEqual([['key: two'], ['key: two']])
+  expect([decode(decoder, inserted('six')), decode(decoder, inserted('six')), decode(decoder, newest)]).toEqual(
+    [1, 2, 3].map(() => ['key: six']),
+  )
+  decode(decoder, bytes('20')) // a table of no bytes
+  expect(() => decoder.decode(newest)).toThrow('no field has index 62')
+})
+
 test.each([
   ['400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572', 'custom-key: custom-header'],
   ['040c 2f73 616d 706c 652f 7061 7468', ':path: /sample/path'],

@@ -22,6 +22,9 @@ export interface HpackDecoder {
 /** SETTINGS_HEADER_TABLE_SIZE: the protocol's default, which we never change. */
 const TABLE_BYTES = 4_096
 
+/** Blocks of fields that the table has are shorter. */
+const REMEMBERED_BYTES = 256
+
 const NAME = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/
 const BAD_VALUE = /[\0\r\n]|^[ \t]|[ \t]$/
 
@@ -45,8 +48,27 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
   let limit = TABLE_BYTES
   let block: Buffer
   let at = 0
+  /** Whether the block being read changes the table, so that it will not say the same again. */
+  let changed = false
+
+  /** The latest block that changed nothing, and what it says: clients send the same headers with every call. */
+  const latest = Buffer.allocUnsafeSlow(REMEMBERED_BYTES)
+  let latestLength = -1
+  let latestFields: readonly Field[] | undefined
 
   function decode(input: Buffer): readonly Field[] | undefined {
+    if (input.length === latestLength && latest.compare(input, 0, latestLength, 0, latestLength) === 0) return latestFields
+    latestLength = -1
+    changed = false
+    const fields = read(input)
+    if (!changed && input.length <= REMEMBERED_BYTES) {
+      latestLength = input.copy(latest)
+      latestFields = fields
+    }
+    return fields
+  }
+
+  function read(input: Buffer): readonly Field[] | undefined {
     block = input
     at = 0
     const fields: Field[] = []
@@ -61,6 +83,7 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
   }
 
   function resize(): void {
+    changed = true
     limit = integer(5)
     if (limit > TABLE_BYTES) throw broken('a table larger than allowed')
     evict()
@@ -75,6 +98,7 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
     const name = index === 0 ? text() : entry(index).name
     const found = field(name, text())
     if (remembered) {
+      changed = true
       table.push(found)
       bytes += found.size
       evict()

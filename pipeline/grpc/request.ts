@@ -15,8 +15,20 @@ export interface Request {
   readonly bytes: number
 }
 
-/** Returns undefined for a malformed request; throws Failure when its timeout is none. */
+/** Returns undefined for a malformed request; throws Failure when its timeout is none. Fields that come again are not read again. */
 export function readRequest(fields: readonly Field[]): Request | undefined {
+  if (fields === latestFields) return latest
+  latest = undefined
+  latestFields = undefined
+  latest = read(fields)
+  latestFields = fields
+  return latest
+}
+
+let latestFields: readonly Field[] | undefined
+let latest: Request | undefined
+
+function read(fields: readonly Field[]): Request | undefined {
   let method: string | undefined
   let path: string | undefined
   let scheme: string | undefined
