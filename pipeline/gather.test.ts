@@ -51,3 +51,19 @@ test('where there is no room, all are told so, and none is tried again', async (
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   expect(sizes(calls)).toEqual([2])
 })
+
+test('one whose answer cannot be made is told why, and the others are answered', async () => {
+  const gather = gathering(async () => {})
+  const heard: unknown[] = []
+  await new Promise<void>((done) => {
+    gather(request('a'), (error) => {
+      if (error === undefined) throw new Error('no answer')
+      heard.push((error as Error).message)
+    })
+    gather(request('b'), (error) => {
+      heard.push(error)
+      done()
+    })
+  })
+  expect(heard).toEqual(['no answer', undefined])
+})

@@ -12,7 +12,7 @@ interface Group {
   bytes: number
 }
 
-/** Called once: without an error when a request was taken. */
+/** Called without an error when a request was taken. If that throws, it is called again with what it threw: the others are told in any case. */
 export type Settled = (error?: unknown) => void
 
 /**
@@ -33,18 +33,21 @@ export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>
     if (open !== group) return
     open = undefined
     next(group.batches).then(
-      () => group.settled.forEach((settled) => settled()),
+      () => group.settled.forEach((settled) => tell(settled)),
       (error: unknown) => failed(group, error),
     )
   }
 
   function failed({ batches, settled }: Group, error: unknown): void {
-    if (batches.length === 1 || error instanceof Refused) settled.forEach((one) => one(error))
+    if (batches.length === 1 || error instanceof Refused) settled.forEach((one) => tell(one, error))
     else settled.forEach((one, i) => alone(batches[i]!, one))
   }
 
   function alone(batch: SpanBatch, settled: Settled): void {
-    next([batch]).then(() => settled(), settled)
+    next([batch]).then(
+      () => tell(settled),
+      (error: unknown) => tell(settled, error),
+    )
   }
 
   return (batch, settled) => {
@@ -55,5 +58,13 @@ export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>
     open.batches.push(batch)
     open.settled.push(settled)
     open.bytes += size
+  }
+}
+
+function tell(settled: Settled, error?: unknown): void {
+  try {
+    settled(error)
+  } catch (thrown) {
+    settled(thrown)
   }
 }
