@@ -3,6 +3,7 @@
 // their version, which is written last.
 
 import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 
 import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { steadyNow } from '../data/clock.ts'
@@ -83,6 +84,8 @@ interface Wait {
 /** How often groups that wait are looked at, and how many together. */
 const SWEEP_MS = 500
 const TOGETHER = 2_000
+/** Thousands of rollouts take a second: requests are answered in between. */
+const TURN_MS = 20
 /**
  * A group is credited whole each time. One that never ends, as a task in production, is left alone for so many times as long as that
  * took, once it is large: else the work for a rollout would grow with the number of those before.
@@ -191,7 +194,12 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       const { outcome } = credited.row
       return { ...memberOf(credited.row), credit: credited.credit, assigned: { outcome, steps: credited.steps } }
     }
+    let next = performance.now() + TURN_MS
     for (const [group, own] of byGroup(rows)) {
+      if (performance.now() > next) {
+        await setImmediate()
+        next = performance.now() + TURN_MS
+      }
       if (!own.some((row) => wanted.has(keyOf(row)))) continue
       const members = own.map(compare)
       const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
