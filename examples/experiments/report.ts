@@ -92,12 +92,14 @@ export function picture({ name }: Subject, series: readonly Series[], counted = 
   const curve = (points: readonly Pick<Point, 'version' | 'reward'>[], width: number, color: string, opacity: number) =>
     `<polyline points="${points.map(at).join(' ')}" fill="none" stroke="${color}" stroke-width="${width}" opacity="${opacity}"/>`
 
+  const evaluated = series.some(({ results }) => results.some(({ evaluations }) => evaluations.length > 0))
+
   const curves = series.flatMap(({ variant, results }, i) => {
     const color = COLORS[i % COLORS.length]!
     const smooth = results.map(({ train }) => even(train))
     const label = `<text x="${LEFT + 8}" y="${TOP + 16 * (i + 1)}" style="fill: ${color}">${variant || name}</text>`
-    const evaluated = results.flatMap(({ evaluations }) => evaluations).map((point) => circle(at(point), color))
-    return [...smooth.map((points) => curve(points, 1, color, 0.35)), curve(medians(smooth), 2.5, color, 1), ...evaluated, label]
+    const circles = results.flatMap(({ evaluations }) => evaluations).map((point) => circle(at(point), color))
+    return [...smooth.map((points) => curve(points, 1, color, 0.35)), curve(medians(smooth), 2.5, color, 1), ...circles, label]
   })
   const grid = [0, 0.25, 0.5, 0.75, 1].map(
     (value) =>
@@ -110,7 +112,7 @@ export function picture({ name }: Subject, series: readonly Series[], counted = 
   @media (prefers-color-scheme: dark) { text { fill: #bbb } .grid { stroke: #444 } }
 </style>
 <text x="${LEFT}" y="20" font-size="14">${name}: reward by ${counted}</text>
-<text x="${WIDTH - RIGHT}" y="20" text-anchor="end">thin: each seed · thick: median · circles: held-out, greedy</text>
+<text x="${WIDTH - RIGHT}" y="20" text-anchor="end">thin: each seed · thick: median${evaluated ? ' · circles: held-out, greedy' : ''}</text>
 ${[...grid, ...curves].join('\n')}
 <text x="${LEFT}" y="${HEIGHT - 12}">${counted} 0</text>
 <text x="${WIDTH - RIGHT}" y="${HEIGHT - 12}" text-anchor="end">${counted} ${versions}</text>
