@@ -13,7 +13,7 @@ import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { createEnding, createOpen, type Ends } from './ending.ts'
 import type { Said } from './engines/engine.ts'
-import { ApiError, apiError, errorBody, invalid } from './errors.ts'
+import { ApiError, apiError, errorBody } from './errors.ts'
 import { isJson, wrong, type Json } from './fields.ts'
 import type { Limits } from './limits.ts'
 import { findModel, modelCard, modelList, type Model } from './models.ts'
@@ -201,7 +201,7 @@ function parse(bytes: Buffer): Json {
   } catch (error) {
     throw new ApiError(400, 'invalid_json', `the body is not JSON: ${(error as Error).message}`)
   }
-  if (!isJson(body)) throw invalid('', 'the body must be a JSON object')
+  if (!isJson(body)) throw new ApiError(400, 'invalid_json', 'the body must be a JSON object')
   return body
 }
 

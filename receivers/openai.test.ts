@@ -80,7 +80,7 @@ describe('is refused, with the status that a client decides by, and recorded as 
   test.each<[string, unknown, number, string | null, string | null]>([
     ['what is no JSON', '{"model": "demo"', 400, 'invalid_json', null],
     ['what is no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 400, 'invalid_json', null],
-    ['a list', [], 400, null, ''],
+    ['a list', [], 400, 'invalid_json', null],
     ['a body that is too large', { ...ask, user: 'x'.repeat(600_000) }, 413, null, null],
     ['no model', { messages: question }, 400, 'invalid_type', 'model'],
     ['a model that there is not', { ...ask, model: 'other' }, 404, 'model_not_found', 'model'],
