@@ -9,7 +9,7 @@ import type { Rollout } from '../data/rollout.ts'
 import { itemReader } from '../data/item_reader.ts'
 import { scan } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
-import { rawItem, type SpanBatch } from '../data/span_batch.ts'
+import { payload, rawItem, type RawItem } from '../data/span_batch.ts'
 import { dialects } from '../dialects/index.ts'
 import { loadConfig, type Plan } from '../pipeline/config.ts'
 import { createTelemetry } from '../pipeline/telemetry.ts'
@@ -30,13 +30,13 @@ export async function assembleOne(sizes: readonly number[]): Promise<void> {
 }
 
 async function measure(size: number, plan: Plan): Promise<number[]> {
-  const batches = makeRun(size).map((body) => scan('traces', body).batch)
+  const raws = makeRun(size).flatMap(itemsIn)
   const credit = await processors(plan)
   collectGarbage()
   const before = inMemory()
   const cpu = process.cpuUsage()
   const start = performance.now()
-  const assembled = assemble(itemsOf(batches), dialects, CLOSING)
+  const assembled = assemble(itemsOf(raws), dialects, CLOSING)
   const joined = performance.now()
   const { spans, transitions } = await credit(assembled)
   const end = performance.now()
@@ -57,10 +57,16 @@ function collectGarbage(): void {
   runInNewContext('gc')()
 }
 
-/** One by one, as the connector reads them of the bytes that it holds. */
-function* itemsOf(batches: readonly SpanBatch[]): Generator<Item> {
+/** Each in memory of its own, as the connector takes a rollout out of the requests that it came in. */
+function itemsIn(body: Buffer): RawItem[] {
+  const { batch } = scan('traces', body)
+  return Array.from({ length: batch.count }, (_, i) => ({ ...rawItem(batch, i), payload: Buffer.from(payload(batch, i)) }))
+}
+
+/** One by one, as the connector reads them. */
+function* itemsOf(raws: readonly RawItem[]): Generator<Item> {
   const read = itemReader(dialects)
-  for (const batch of batches) for (let i = 0; i < batch.count; i++) yield read(rawItem(batch, i))
+  for (const raw of raws) yield read(raw)
 }
 
 /** The processors of the rollouts pipeline, one after the other. */

@@ -7,6 +7,8 @@ import { LONG } from './json_bytes.ts'
 
 const SMALLEST_SHEET = 16 << 10
 const LARGEST_SHEET = 1 << 20
+/** An eighth of it, for an answer is often that much shorter than its question. */
+const GOOD_PART = 8
 /** Of a text that look() looks at. */
 const LOOKS = 32
 
@@ -28,7 +30,7 @@ const TEXT: PropertyDescriptor = {
   enumerable: true,
 }
 
-/** What a model said or was told, from its UTF-8, which has to stay as it is until the part is kept. */
+/** What a model said or was told, from its UTF-8, which has to stay as it is: until the part is kept, or for good where it is a good part of its memory. */
 export function heldText(bytes: Uint8Array): Part {
   const part = withHeld(bytes) as Record<string, unknown>
   part.kind = 'text'
@@ -59,7 +61,10 @@ const isLong = (text: string): boolean => text.length >= LONG || (text.length * 
 /** In ES2024, and in every Node that this runs on, but not yet in the types. Half of a character pair is no UTF-8. */
 const isWellFormed = (text: string): boolean => (text as string & { isWellFormed(): boolean }).isWellFormed()
 
-/** Keeps held texts in memory of its own, of which there is about as much as they need. */
+/**
+ * Keeps held texts in memory of its own, of which there is about as much as they need. One that is a good part of the memory it is in stays
+ * there: a call's bytes, where they are nobody else's, are mostly what was said in it.
+ */
 export function textKeeper(): (part: Part) => void {
   let sheet = Buffer.alloc(0)
   let used = 0
@@ -69,6 +74,7 @@ export function textKeeper(): (part: Part) => void {
     const held = heldOf(part)
     if (!held) return
     const length = held.end - held.start
+    if (GOOD_PART * length >= held.sheet.buffer.byteLength) return
     if (length > sheet.length - used) {
       sheet = Buffer.allocUnsafeSlow(Math.max(size, length))
       used = 0
