@@ -3,6 +3,7 @@
 
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { urlToHttpOptions } from 'node:url'
 
 import { parseError } from '@clickhouse/client'
 
@@ -36,9 +37,9 @@ export function agentFor(url: string, maxSockets: number): HttpAgent {
 }
 
 export function inserting({ url, database, username, password, timeoutMs, agent }: Server): Insert {
-  const { protocol, hostname, port } = new URL(url)
+  const { protocol, hostname, port } = urlToHttpOptions(new URL(url))
   const send = protocol === 'https:' ? httpsRequest : httpRequest
-  const place = { method: 'POST', hostname, port, agent, timeout: timeoutMs }
+  const place = { method: 'POST', hostname: hostname!, port: port || null, agent, timeout: timeoutMs }
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 
   return ({ query, rows, settings, abort }) =>
