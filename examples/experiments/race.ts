@@ -37,7 +37,7 @@ export function raceTable(race: Race, lanes: readonly Series[]): string {
       updates.join(', '),
       lane !== first && Number.isFinite(share) ? atMost + share.toFixed(2) : '–',
       results.map(({ train }) => Math.max(0, ...train.map(({ version }) => version))).join(', '),
-      String(median(results.map(({ seconds }) => Math.round(seconds)))),
+      median(results.map(({ seconds }) => seconds)).toFixed(0),
     ]
   })
   const head = ['credit', 'updates, median', 'each seed', `against ${first?.variant ?? 'the first'}`, 'versions made', 'seconds, median']
