@@ -1,7 +1,8 @@
 // Rollouts that still get spans: what arrived for each, and when each is due to be closed.
 // The latest bytes are held; a rollout of which some are gone is read back from storage.
 
-import { deadlines } from './deadlines.ts'
+import TinyQueue from 'tinyqueue'
+
 import type { ItemReader } from './item_reader.ts'
 import type { Item } from './span.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
@@ -49,6 +50,12 @@ export interface Taken {
   readonly closed_by: ClosedBy
 }
 
+/** No earlier than that is a rollout due by the clock alone. */
+interface Look {
+  readonly time: number
+  readonly rollout: OpenRollout
+}
+
 export interface OpenRollouts {
   readonly size: number
   /** Of all their spans, held or not. */
@@ -81,7 +88,7 @@ const NOTHING: Held = { items: [], chains: [] }
 export function openRollouts(limits: Limits): OpenRollouts {
   const open = new Map<string, OpenRollout>()
   const closed = new Set<string>()
-  const looks = deadlines<OpenRollout>()
+  const looks = new TinyQueue<Look>([], (a, b) => a.time - b.time)
   const lookAt = new WeakMap<OpenRollout, number>()
   /** Those that need not wait for the clock. */
   const soon = new Set<OpenRollout>()
@@ -166,7 +173,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
   function lookLater(rollout: OpenRollout, now: number): void {
     const time = notDueBefore(rollout, now, limits)
     lookAt.set(rollout, time)
-    looks.add(time, rollout)
+    looks.push({ time, rollout })
   }
 
   function take(rollout: OpenRollout): void {
@@ -186,7 +193,8 @@ export function openRollouts(limits: Limits): OpenRollouts {
   function takeDue(now: number): Taken[] {
     const looked = new Set(soon)
     soon.clear()
-    for (let rollout = looks.next(now); rollout; rollout = looks.next(now)) {
+    while (looks.length > 0 && looks.peek()!.time <= now) {
+      const { rollout } = looks.pop()!
       // It may have been looked at since, and is to be again.
       if (lookAt.get(rollout)! <= now) looked.add(rollout)
     }

@@ -37,7 +37,7 @@ export function agentFor(url: string, maxSockets: number): HttpAgent {
 }
 
 export function inserting({ url, database, username, password, timeoutMs, agent }: Server): Insert {
-  const { protocol, hostname, port } = urlToHttpOptions(new URL(url))
+  const { protocol, hostname, port, pathname } = urlToHttpOptions(new URL(url))
   const send = protocol === 'https:' ? httpsRequest : httpRequest
   const place = { method: 'POST', hostname: hostname!, port: port || null, agent, timeout: timeoutMs }
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
@@ -47,7 +47,7 @@ export function inserting({ url, database, username, password, timeoutMs, agent 
       const search = new URLSearchParams({ database, query })
       for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
       const headers = { authorization, 'user-agent': 'leyden', 'content-length': rows.length }
-      const sent = send({ ...place, path: `/?${search}`, headers, ...(abort && { signal: abort }) }, (response) => {
+      const sent = send({ ...place, path: `${pathname}?${search}`, headers, ...(abort && { signal: abort }) }, (response) => {
         textOf(response).then((text) => (response.statusCode === 200 ? resolve() : reject(parseError(text))), reject)
       })
       sent.on('error', reject)
