@@ -37,7 +37,8 @@ export function agentFor(url: string, maxSockets: number): HttpAgent {
 }
 
 export function inserting({ url, database, username, password, timeoutMs, agent }: Server): Insert {
-  const { protocol, hostname, port, pathname } = urlToHttpOptions(new URL(url))
+  const { pathname } = new URL(url)
+  const { protocol, hostname, port } = urlToHttpOptions(new URL(url))
   const send = protocol === 'https:' ? httpsRequest : httpRequest
   const place = { method: 'POST', hostname: hostname!, port: port || null, agent, timeout: timeoutMs }
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
