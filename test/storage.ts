@@ -27,7 +27,7 @@ export async function testStorage(options: Partial<StorageOptions> = {}): Promis
     async close() {
       await storage.close()
       await stopEmbedded(folder)
-      await rm(folder, { recursive: true, force: true })
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
     },
   }
 }
