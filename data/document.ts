@@ -1,6 +1,7 @@
 // The items of an OTLP/JSON document, which may hold spans, log records or both.
 
-import { fromJson, parseJson } from './otlp_json.ts'
+import { fromJson } from './otlp_json.ts'
+import { parseJson } from './parse_json.ts'
 import { readItem, scan } from './scan.ts'
 import type { Item } from './span.ts'
 

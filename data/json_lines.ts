@@ -1,6 +1,6 @@
 // Documents of a file that holds one JSON object a line, or a single one over many lines, as far as the file is written yet.
 
-import { parseJson } from './otlp_json.ts'
+import { parseJson } from './parse_json.ts'
 import { Malformed } from './wire.ts'
 
 export interface Part {

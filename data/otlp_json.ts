@@ -70,57 +70,6 @@ export function toJson(batch: SpanBatch): Json {
 
 const schema = ({ schema_url }: Envelope) => (schema_url === '' ? {} : { schemaUrl: schema_url })
 
-/** JSON.parse, except that an integer too long for a double arrives as its digits in a string. Throws Malformed. */
-export function parseJson(text: string): unknown {
-  if (text.length > 2 * MOST_PARTS) countParts(text)
-  try {
-    return JSON.parse(LONG_INTEGER.test(text) ? quoteLongIntegers(text) : text)
-  } catch (error) {
-    throw new Malformed(`not JSON: ${(error as Error).message}`)
-  }
-}
-
-/** Objects and arrays of one document. Three bytes of it are fifty in memory, and minutes of collecting garbage where there are too many. */
-const MOST_PARTS = 1 << 22
-
-/** Counts inside strings too, of which no text has so many. */
-function countParts(text: string): void {
-  let parts = 0
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if ((code === BRACE || code === BRACKET) && ++parts > MOST_PARTS) throw new Malformed(`more than ${MOST_PARTS} objects and arrays`)
-  }
-}
-const BRACE = 0x7b
-const BRACKET = 0x5b
-
-/** Matches inside strings too; only then is the slower way taken for nothing. */
-const LONG_INTEGER = /[[:,]\s*-?\d{16}/
-
-function quoteLongIntegers(text: string): string {
-  const token = /"|-?\d{16,}(?![\d.eE])/g
-  let quoted = ''
-  let copied = 0
-  for (let match = token.exec(text); match !== null; match = token.exec(text)) {
-    if (match[0] === '"') {
-      token.lastIndex = endOfString(text, match.index)
-      continue
-    }
-    quoted += `${text.slice(copied, match.index)}"${match[0]}"`
-    copied = token.lastIndex
-  }
-  return quoted + text.slice(copied)
-}
-
-function endOfString(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
-    let backslashes = 0
-    while (text[end - 1 - backslashes] === '\\') backslashes++
-    if (backslashes % 2 === 0) return end + 1
-  }
-  return text.length
-}
-
 /** Any message of otlp_messages.ts from its JSON form. */
 export function encode(message: Message, document: unknown): Buffer {
   const w = writer()

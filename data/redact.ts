@@ -1,7 +1,7 @@
 // Hides what must not be kept in a span, a log record, a resource or a scope, given as OTLP/JSON. Texts that hold JSON are read, and
 // written again only where something in them was hidden, so that they stay JSON.
 
-import { parseJson } from './otlp_json.ts'
+import { parseJson } from './parse_json.ts'
 
 export interface Rules {
   /** A text without what must not be kept; the same text where there is nothing of it. `attribute` holds the text; '' for a name or a body. */

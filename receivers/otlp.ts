@@ -1,7 +1,8 @@
 // The OTLP receiver: spans and log records from any OpenTelemetry SDK or Collector. An answer means
 // that the pipelines have taken the data for good; until then the client waits, so no queue grows here.
 
-import { fromJson, parseJson } from '../data/otlp_json.ts'
+import { fromJson } from '../data/otlp_json.ts'
+import { parseJson } from '../data/parse_json.ts'
 import { scan } from '../data/scan.ts'
 import { admission, createAdmission, type Lease } from '../pipeline/admission.ts'
 import { auth, authenticating } from '../pipeline/auth.ts'

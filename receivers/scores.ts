@@ -3,7 +3,8 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-import { fromJson, parseJson } from '../data/otlp_json.ts'
+import { fromJson } from '../data/otlp_json.ts'
+import { parseJson } from '../data/parse_json.ts'
 import { Malformed, scan } from '../data/scan.ts'
 import { InvalidScore, scoreRecord } from '../data/score_body.ts'
 import { admission, createAdmission, type Lease } from '../pipeline/admission.ts'
