@@ -33,3 +33,12 @@ test('the picture counts updates, and its median goes as far as most of the seed
   const lengths = [...drawn.matchAll(/points="([^"]+)"/g)].map(([, points]) => points!.split(' ').length)
   expect(lengths).toEqual([20, 30, 40, 30])
 })
+
+test('a seed that has arrived counts in the median with its last reward', () => {
+  const arrived = result(1, repeated(1, 20))
+  const drawn = racePicture(race, [
+    { variant: 'potential', results: [arrived, arrived, result(3, repeated(0, 40)), result(4, repeated(0, 40)), arrived] },
+  ])
+  const median = [...drawn.matchAll(/points="([^"]+)"/g)].at(-1)![1]!
+  expect(new Set(median.split(' ').map((point) => point.split(',')[1])).size).toBe(1)
+})

@@ -132,11 +132,14 @@ function even(points: readonly Point[]): Point[] {
   }))
 }
 
-/** As far as most of the curves go. */
+/** As far as most of the curves go; one that ended before counts with its last reward. */
 function medians(curves: readonly (readonly Point[])[]): Pick<Point, 'version' | 'reward'>[] {
   const versions = [...new Set(curves.flatMap((points) => points.map(({ version }) => version)))].toSorted((a, b) => a - b)
-  return versions.flatMap((version) => {
-    const rewards = curves.flatMap((points) => points.filter((point) => point.version === version).map(({ reward }) => reward))
-    return rewards.length * 2 > curves.length ? [{ version, reward: median(rewards) }] : []
-  })
+  const going = (version: number) => curves.filter((points) => (points.at(-1)?.version ?? 0) >= version).length
+  return versions
+    .filter((version) => going(version) * 2 > curves.length)
+    .map((version) => {
+      const rewards = curves.flatMap((points) => points.findLast((point) => point.version <= version)?.reward ?? [])
+      return { version, reward: median(rewards) }
+    })
 }
