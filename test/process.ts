@@ -26,7 +26,7 @@ export function spawnLeyden(args: string[], options: { cwd: string; env?: Record
   const ended = once(child, 'exit')
   child.stderr!.setEncoding('utf8').on('data', (text: string) => (log += text))
 
-  async function says(text: string, ms = 15_000): Promise<void> {
+  async function says(text: string, ms = 30_000): Promise<void> {
     const until = Date.now() + ms
     while (!log.includes(text)) {
       if (child.exitCode !== null || child.signalCode !== null) throw new Error(`ended before it said "${text}":\n${log}`)
