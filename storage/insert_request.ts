@@ -1,8 +1,9 @@
 // An INSERT as one request whose body is one Buffer of known length. The client's own way, through streams and in chunks, costs as much
 // CPU as writing the rows does.
 
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent as HttpAgent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { text as textOf } from 'node:stream/consumers'
 import { urlToHttpOptions } from 'node:url'
 
 import { parseError } from '@clickhouse/client'
@@ -55,14 +56,4 @@ export function inserting({ url, database, username, password, timeoutMs, agent 
       sent.on('timeout', () => sent.destroy(new Error(`no answer to an insert in ${timeoutMs / 1_000} s`)))
       sent.end(rows)
     })
-}
-
-function textOf(response: IncomingMessage): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = ''
-    response.setEncoding('utf8')
-    response.on('data', (part: string) => (text += part))
-    response.on('end', () => resolve(text))
-    response.on('error', reject)
-  })
 }
