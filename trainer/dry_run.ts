@@ -2,14 +2,13 @@
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import { readModelConfig } from '../policy/model_config.ts'
 import { openTokenizer, type Tokenizer } from '../policy/tokenizer.ts'
 import { policiesOf } from '../storage/policies.ts'
 import { trainingOf } from '../storage/training.ts'
 import type { Surroundings } from './loop.ts'
 import type { TrainerOptions } from './options.ts'
 import type { Sample } from './row.ts'
-import { countByReason, oldestAllowed, supplyOf, takeGroups } from './take.ts'
+import { countByReason, oldestAllowed, supplyOf, takeGroups, takeOptionsOf } from './take.ts'
 
 /** Takes nothing and writes nothing. Fewer groups than a step needs are shown as well. */
 export async function dryRun(
@@ -20,14 +19,7 @@ export async function dryRun(
   const versions = await policiesOf(client).versions(options.policy)
   const { ready, without_signal } = await supplyOf(training, objective, oldestAllowed(versions, options.max_staleness))
   const groups = ready.slice(0, options.groups_per_step).map(({ group_id }) => group_id)
-  const { vocabulary, context } = readModelConfig(options.base)
-  const takeOptions = {
-    objective,
-    retokenize,
-    vocabulary,
-    rows: options.rows,
-    max_tokens: Math.min(options.max_tokens ?? context, context),
-  }
+  const takeOptions = takeOptionsOf(options, { objective, retokenize })
   const step = (versions.at(-1)?.version ?? 0) + 1
   const { samples, refused } = await takeGroups(training, step, groups, takeOptions)
   const tokenizer = await openTokenizer(options.base)

@@ -11,7 +11,6 @@ import type { ClickHouseClient } from '@clickhouse/client'
 
 import type { CreditSpec } from '../data/rollout.ts'
 import type { Learner, LearnerOptions } from '../policy/learning.ts'
-import { readModelConfig } from '../policy/model_config.ts'
 import { uniforms } from '../policy/sampling.ts'
 import { policiesOf, type PolicyVersion } from '../storage/policies.ts'
 import { trainingOf, type TrainingStep } from '../storage/training.ts'
@@ -21,7 +20,7 @@ import { patient } from './patience.ts'
 import { begin, enough, metricsOf, prune, publish, rolledBack } from './publishing.ts'
 import type { Reporter } from './report.ts'
 import type { Retokenize } from './retokenize.ts'
-import { countByReason, oldestAllowed, supplyOf, takeGroups, type Taken } from './take.ts'
+import { countByReason, oldestAllowed, supplyOf, takeGroups, takeOptionsOf, type Taken } from './take.ts'
 import { learningRate } from './schedule.ts'
 import { BOUNDS, checkBatch, checkFigures } from './self_check.ts'
 import { prepareStep, updateLearner, type Updated } from './update.ts'
@@ -55,14 +54,7 @@ export async function train(options: TrainerOptions, surroundings: Surroundings)
   const training = trainingOf(client, options.policy)
   const folders = versionFolders(options.policies_dir, options.policy)
   const ask = patient(signal, report.note)
-  const { vocabulary, context } = readModelConfig(options.base)
-  const takeOptions = {
-    objective,
-    retokenize,
-    vocabulary,
-    rows: options.rows,
-    max_tokens: Math.min(options.max_tokens ?? context, context),
-  }
+  const takeOptions = takeOptionsOf(options, { objective, retokenize })
 
   await ask(claim)
   let versions = await ask(() => begin(policies, options, folders.folder))

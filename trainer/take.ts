@@ -1,9 +1,11 @@
 // From ClickHouse to rows: which groups a step takes, and which of their turns are refused.
 
+import { readModelConfig } from '../policy/model_config.ts'
 import type { PolicyVersion } from '../storage/policies.ts'
 import type { ReadyGroup, Training, TrainingTransition } from '../storage/training.ts'
 import type { Objective } from './algorithm.ts'
 import { mergeTurns, type MergeOptions, type Refusal } from './merge.ts'
+import type { TrainerOptions } from './options.ts'
 import type { Retokenize } from './retokenize.ts'
 import type { Sample, Turn } from './row.ts'
 
@@ -32,6 +34,14 @@ export interface TakeOptions extends MergeOptions {
   readonly vocabulary: number
   /** Gives ids to turns that carry none; null: they are refused. */
   readonly retokenize: Retokenize | null
+}
+
+export function takeOptionsOf(
+  { base, rows, max_tokens }: TrainerOptions,
+  { objective, retokenize }: Pick<TakeOptions, 'objective' | 'retokenize'>,
+): TakeOptions {
+  const { vocabulary, context } = readModelConfig(base)
+  return { objective, retokenize, vocabulary, rows, max_tokens: Math.min(max_tokens ?? context, context) }
 }
 
 /** @param minimum oldest version that rows may come from */
