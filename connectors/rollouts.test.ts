@@ -232,6 +232,25 @@ test('a span that ClickHouse refuses for good is no part of its rollout', async 
   expect(row).toEqual({ spans: 2, calls: 1 })
 })
 
+test('a call that ClickHouse refuses for good is a reject of its rollout, and holds up no other', async () => {
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  await storage.client.command({ query: "ALTER TABLE transition_rows ADD CONSTRAINT no_poison CHECK model != 'poison'" })
+  const names = ['bitter', 'sweet']
+  for (const name of names) {
+    const run = [{ id: `${name}0` }, chat(`${name}1`, { parent: `${name}0` })]
+    const more = name === 'bitter' ? [chat('bitter2', { parent: 'bitter0', at: 20, model: 'poison' })] : []
+    await send(name, [...run, ...more], { 'leyden.rollout.id': name })
+  }
+  for (const name of names) await leyden.post('logs', endOf(name))
+  for (const name of names)
+    expect(await rolloutRow(name, 'calls, transitions')).toEqual({ calls: name === 'bitter' ? 2 : 1, transitions: 1 })
+  await storage.client.command({ query: 'ALTER TABLE transition_rows DROP CONSTRAINT no_poison' })
+  await storage.close()
+  expect(await leyden.query("SELECT DISTINCT span_id, reason FROM rejects WHERE rollout_id = 'bitter'")).toEqual([
+    { span_id: spanIdOf('bitter2'), reason: 'refused_by_clickhouse' },
+  ])
+})
+
 test('a group is credited the moment its last rollout ends', async () => {
   for (const [name, value] of [
     ['g-1', 1],

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { steadyNow } from '../data/clock.ts'
 import { openRollouts } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
-import { hintsOf } from '../data/routing.ts'
+import { hintsOf, routeKey } from '../data/routing.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { inTraces } from '../data/stray_rewards.ts'
 import { traceOwners } from '../data/trace_owners.ts'
@@ -168,10 +168,13 @@ export default connector({
       try {
         const rollouts = await nextRevisions(storage, due, dialects, options.group_by, options.join_keys)
         await next(rollouts)
-        await storage.commit(rollouts)
-        books.late.committed(rollouts)
+        const refused = new Set(await storage.commit(rollouts))
+        const committed = rollouts.filter((rollout) => !refused.has(rollout))
+        books.late.committed(committed)
         context.health(null)
-        for (const rollout of rollouts) {
+        for (const rollout of refused)
+          leftOut(routeKey(rollout.rollout_id, rollout.attempt_id), 'ClickHouse refuses its row: see `rejects`')
+        for (const rollout of committed) {
           context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
           report(rollout.problems)
         }
@@ -195,11 +198,12 @@ export default connector({
         for (const one of due) await settle([one])
         return
       }
+      leftOut(due[0]!.rollout.key, error.message)
+    }
+
+    function leftOut(key: string, error: string): void {
       context.count('leyden_rollouts_failed')
-      context.log.error('a rollout failed for good and is left out; its spans are kept', {
-        rollout: due[0]!.rollout.key.replace('\u0000', '/'),
-        error: error.message,
-      })
+      context.log.error('a rollout failed for good and is left out; its spans are kept', { rollout: key.replace('\u0000', '/'), error })
     }
 
     /** Opens again what an earlier run left open, or closed before its last spans came. */

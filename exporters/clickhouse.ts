@@ -51,7 +51,7 @@ export default exporter({
     const { url, database, username, password } = options
     const shared = () => context.extension<Storage>(options.storage)
     // Opened when first needed, so that a ClickHouse that is away at the start is only waited for.
-    const ownStorage = opened(() => openStorage({ url: url!, database, username, password, report: context.health }))
+    const ownStorage = opened(() => openStorage({ url: url!, database, username, password, report: context.health, count: context.count }))
     const ownConnection = opened(async () => {
       const connection = await connect({ url: url!, database, username, password })
       if (options.create_schema) await connection.makeDatabase()

@@ -1,6 +1,6 @@
 // The storage: one ClickHouse, wired up as the Storage that components use.
 
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 
 import { resumeClock, steadyNow } from '../data/clock.ts'
 import type { Rollout } from '../data/rollout.ts'
@@ -17,27 +17,13 @@ import { lease } from './lease.ts'
 import { creditLate } from './late_credit.ts'
 import { quarantine } from './quarantine.ts'
 import { readRawItems } from './read_items.ts'
-import {
-  MEMBER_COLUMNS,
-  KEY_COLUMNS,
-  putKeys,
-  putMembers,
-  putRejects,
-  putReward,
-  putRewardTarget,
-  putRollout,
-  REJECT_COLUMNS,
-  REWARD_COLUMNS,
-  REWARD_TARGET_COLUMNS,
-  ROLLOUT_COLUMNS,
-} from './rollout_rows.ts'
-import { Unassemblable } from './revisions.ts'
-import { openRows, written, type Rows } from './row_binary.ts'
+import { MEMBER_COLUMNS, putMembers, REJECT_COLUMNS } from './rollout_rows.ts'
+import { openRows, written } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_rows.ts'
 import type { Member, Storage } from './storage.ts'
 import { recredit, type Recredit, type Recredited } from './recredit.ts'
 import { findTargets } from './reward_targets.ts'
-import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
+import { rolloutWriter } from './write_rollouts.ts'
 
 export interface StorageOptions extends ConnectionOptions {
   /** How long raw spans are kept, in milliseconds; 0: for ever. */
@@ -60,9 +46,6 @@ export const DEFAULTS: StorageOptions = {
   report: () => {},
   count: () => {},
 }
-
-/** Larger blocks only cost memory. */
-const BLOCK_BYTES = 16_000_000
 
 /** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
 const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0, async_insert: 0 } as const
@@ -110,6 +93,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival } = bookkeeping(client)
+  const tables = rolloutWriter({ insert, count })
   const writer = { client, run, insert, nextRevisions, canUpdate: updateProbe(client) }
   const creditLease = lease({ client, run, report, name: 'credit', what: 'credit is written' })
   const credit = creditJob({ ...writer, settleTimeout: settle_timeout, lease: creditLease })
@@ -155,46 +139,10 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     return new Map(next.map((rollout) => [keyOf(rollout), rollout.revision]))
   }
 
-  /** Inserts what `put` writes, in blocks of whole rollouts. The same revisions are the same blocks, however often they are sent. */
-  async function insertRows(
-    table: string,
-    columns: string,
-    rollouts: readonly Rollout[],
-    put: (rows: Rows, rollout: Rollout) => void,
-    abort?: AbortSignal,
-  ) {
-    const rows = openRows()
-    let first = 0
-    for (const [i, rollout] of rollouts.entries()) {
-      try {
-        put(rows, rollout)
-      } catch (error) {
-        throw new Unassemblable(`cannot be written to ${table}: ${(error as Error).message}`, { cause: error })
-      }
-      if (rows.length < BLOCK_BYTES && i < rollouts.length - 1) continue
-      if (rows.count > 0) await insert(table, columns, written(rows), tokenOf(rollouts.slice(first, i + 1)), abort)
-      rows.length = rows.count = 0
-      first = i + 1
-    }
-  }
-
   async function writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void> {
     use(rollouts)
-    const arrived = newestArrival(rollouts)
     const known = await knownRewards(rollouts, abort)
-    const putRewards = (rows: Rows, rollout: Rollout) => {
-      for (const reward of rollout.rewards) if (!known.has(versionOf(reward))) putReward(rows, rollout, reward, arrived)
-    }
-    const putTargets = (rows: Rows, rollout: Rollout) => {
-      for (const reward of rollout.rewards) putRewardTarget(rows, rollout, reward, arrived)
-    }
-    await Promise.all([
-      insertRows('transition_rows', TRANSITION_COLUMNS, rollouts, (rows, rollout) => putTransitions(rows, rollout, arrived), abort),
-      insertRows('rejects', REJECT_COLUMNS, rollouts, (rows, rollout) => putRejects(rows, rollout, arrived), abort),
-      insertRows('rewards', REWARD_COLUMNS, rollouts, putRewards, abort),
-      insertRows('reward_targets', REWARD_TARGET_COLUMNS, rollouts, putTargets, abort),
-    ])
-    remember(rollouts)
+    remember(await tables.writeRevision(rollouts, (reward) => !known.has(versionOf(reward)), abort))
   }
 
   /** The ledger holds a reward once, however often its rollout is revised. */
@@ -204,17 +152,15 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   }
 
   /** `assembled`: as they were before any processor saw them, which is all that the connector has. */
-  async function commit(assembled: readonly Rollout[]): Promise<void> {
-    const now = steadyNow()
-    const rollouts = assembled.map((rollout) => {
-      const processed = uncommitted.get(keyOf(rollout))
-      return processed?.revision === rollout.revision ? processed : rollout
+  async function commit(assembled: readonly Rollout[]): Promise<Rollout[]> {
+    const processed = assembled.map((rollout) => {
+      const written = uncommitted.get(keyOf(rollout))
+      return written?.revision === rollout.revision ? written : rollout
     })
-    await insertRows('rollout_members', MEMBER_COLUMNS, rollouts, (rows, rollout) => putMembers(rows, rollout, now))
-    await insertRows('rollout_keys', KEY_COLUMNS, rollouts, (rows, rollout) => putKeys(rows, rollout, now))
-    await insertRows('rollouts', ROLLOUT_COLUMNS, rollouts, (rows, rollout) => putRollout(rows, rollout, now))
-    for (const rollout of rollouts) uncommitted.delete(keyOf(rollout))
-    credit.committed(rollouts)
+    const refused = new Set(await tables.commit(processed))
+    for (const rollout of processed) uncommitted.delete(keyOf(rollout))
+    credit.committed(processed.filter((rollout) => !refused.has(rollout)))
+    return assembled.filter((_, i) => refused.has(processed[i]!))
   }
 
   async function join(members: readonly Member[]): Promise<void> {
@@ -260,16 +206,6 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     recredit: (request) => recredit({ ...writer, credit }, request),
     close,
   }
-}
-
-/** A block's stamp: not the time of the attempt, so that a retry past midnight of a month's last day is the same block. */
-const newestArrival = (rollouts: readonly Rollout[]): number => Math.max(0, ...rollouts.map(({ covered_until }) => covered_until))
-
-function tokenOf(rollouts: readonly Rollout[]): string {
-  const hash = createHash('sha1')
-  for (const { tenant, rollout_id, attempt_id, revision } of rollouts)
-    hash.update(JSON.stringify([tenant, rollout_id, attempt_id, revision]))
-  return hash.digest('hex')
 }
 
 const keyOf = ({ rollout_id, attempt_id }: Pick<Rollout, 'rollout_id' | 'attempt_id'>): string => routeKey(rollout_id, attempt_id)

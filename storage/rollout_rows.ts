@@ -1,6 +1,6 @@
 // Rows of `rollouts`, `rollout_members`, `rewards`, `reward_targets` and `rejects`.
 
-import type { Reward, Rollout } from '../data/rollout.ts'
+import type { Reject, Reward, Rollout } from '../data/rollout.ts'
 import { groupId } from './groups.ts'
 import { outline } from './outline.ts'
 import { putArray, putBytes, putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
@@ -140,14 +140,17 @@ export function putRewardTarget(
 
 export const REJECT_COLUMNS = 'tenant, rollout_id, attempt_id, revision, span_id, policy, reason, detail, inserted_at'
 
-type Rejects = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision' | 'rejects'>
+type Rejecting = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision'>
 
-export function putRejects(rows: Rows, { tenant, rollout_id, attempt_id, revision, rejects }: Rejects, insertedAt: number): void {
-  for (const { span_id, policy, reason, detail } of rejects) {
-    for (const text of [tenant, rollout_id, attempt_id]) putString(rows, text)
-    putUInt32(rows, revision)
-    for (const text of [span_id, policy, reason, detail]) putString(rows, text)
-    putUInt64(rows, insertedAt)
-    rows.count++
-  }
+export function putReject(
+  rows: Rows,
+  { tenant, rollout_id, attempt_id, revision }: Rejecting,
+  { span_id, policy, reason, detail }: Reject,
+  insertedAt: number,
+): void {
+  for (const text of [tenant, rollout_id, attempt_id]) putString(rows, text)
+  putUInt32(rows, revision)
+  for (const text of [span_id, policy, reason, detail]) putString(rows, text)
+  putUInt64(rows, insertedAt)
+  rows.count++
 }

@@ -61,10 +61,13 @@ export interface Storage {
   creditLate(late: readonly LateReward[]): Promise<LateReward[]>
   /** Credits a rollout by rewards that came after its spans expired. */
   rewardExpired(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
-  /** Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. May be repeated after `abort`. */
+  /**
+   * Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. May be repeated after `abort`.
+   * A call that ClickHouse refuses for good becomes a reject.
+   */
   writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void>
-  /** Makes the revisions live and has the advantages of the groups concerned computed. */
-  commit(rollouts: readonly Rollout[]): Promise<void>
+  /** Makes the revisions live and has the advantages of the groups concerned computed. Resolves with those that ClickHouse refuses for good. */
+  commit(rollouts: readonly Rollout[]): Promise<readonly Rollout[]>
 }
 
 /** Not now: ClickHouse is away, or busy beyond patience. Nothing was lost; the same call may be made again. */
