@@ -16,6 +16,8 @@ export interface Leyden {
   readonly http: string
   readonly pid: number
   readonly clickhouse: ClickHouse
+  /** Rollouts that still get spans, as its metrics have it. */
+  openRollouts(): Promise<number>
   /** kill -9, of Leyden alone, and a start with the same store and ports. */
   killAndRestart(): Promise<void>
   /** Ends it and removes what it stored. */
@@ -25,8 +27,8 @@ export interface Leyden {
 interface Options {
   /** As the otlp receiver has it. */
   readonly transport?: string
-  /** How long after its root a rollout is closed: soon, or not while this is measured, so that spans are stored and nothing more. */
-  readonly rootGrace?: '1s' | '1h'
+  /** How long after its root a rollout is closed: soon; or with '1h' not while this is measured, so that spans are stored and nothing more. */
+  readonly rootGrace?: string
 }
 
 export async function startLeyden({ transport = 'auto', rootGrace = '1s' }: Options = {}): Promise<Leyden> {
@@ -44,6 +46,10 @@ export async function startLeyden({ transport = 'auto', rootGrace = '1s' }: Opti
       return child.pid!
     },
     clickhouse,
+    async openRollouts() {
+      const text = await (await fetch(`http://localhost:${metrics}/metrics`)).text()
+      return Number(/^leyden_open_rollouts(?:\{.*\})? (\d+)/m.exec(text)?.[1])
+    },
     async killAndRestart() {
       await end(child, 'SIGKILL')
       child = await launchLeyden(config, health)

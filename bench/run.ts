@@ -17,6 +17,7 @@ import { promptsOnDisk } from './prompts.ts'
 import { readAgain } from './read.ts'
 import { replayAndDoctor } from './replay.ts'
 import { soak } from './soak.ts'
+import { steady } from './steady.ts'
 import { train } from './train.ts'
 
 const HELP = `Measures Leyden on this machine and prints tables in Markdown.
@@ -50,6 +51,8 @@ Usage:
       The decoder under so many agents at once, each of several turns: tokens per second, by size of the policy and by kernels.
   npm run bench -- kill [--seconds 5] [--rounds 1]
       The demo, while a worker, the trainer, the runner, the pipeline and ClickHouse are killed (-9), one every so many seconds.
+  npm run bench -- steady [--rate 5000] [--open 1000] [--seconds 5] [--transport http,grpc] [--collector <folder>]
+      A steady rate of spans a second with so many rollouts open: how long a request waits for its acknowledgement, and the memory resident.
   npm run bench -- soak [--minutes 10] [--rate 5000] [--transport http,grpc]
       Holds a rate of spans a second while Leyden is killed (-9) every 30 s, and counts what was acknowledged, stored, doubled and lost.
   npm run bench -- train [--models 50k,4m,135m] [--kernels blas,decomp] [--threads 1,2] [--steps 5] [--python python3]
@@ -73,6 +76,7 @@ const { positionals, values } = parseArgs({
     collector: { type: 'string', default: '' },
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '5000' },
+    open: { type: 'string', default: '1000' },
     rollouts: { type: 'string', default: '20000' },
     late: { type: 'string', default: '1000' },
     single: { type: 'string', default: '25' },
@@ -113,6 +117,14 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   decode: () => decode({ models: list(values.models || '50k,300k,4m'), agents: numbers(values.agents), seconds: Number(values.seconds) }),
   kill: () => killDemo(Number(values.seconds), Number(values.rounds)),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
+  steady: () =>
+    steady({
+      transports: list(values.transport),
+      rate: Number(values.rate),
+      open: Number(values.open),
+      seconds: Number(values.seconds),
+      collector: values.collector,
+    }),
   read: () => readAgain(numbers(values.spans)),
   replay: () => replayAndDoctor(numbers(values.spans)[0]!),
   hugging_face: () => huggingFace(positionals.slice(1), values.python),
