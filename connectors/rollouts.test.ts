@@ -83,10 +83,11 @@ test('traces that carry one rollout id are one rollout, and each attempt is its 
 })
 
 test('traces that link to each other are one rollout, whichever comes first, and go where one of them says', async () => {
-  await send('hop-2', [chat('h2', { at: 30, links: ['hop-1'] })])
-  await send('hop-1', [chat('h1', { at: 20, links: ['hop-0'] })])
-  await send('hop-0', [chat('h0', { at: 10 })], { 'leyden.rollout.id': 'hops' })
-  await send('hop-3', [chat('h3', { at: 40, links: ['hop-2', 'plain'] })])
+  // None of them is a root, or a slow machine would see it closed by that.
+  await send('hop-2', [chat('h2', { parent: 'h', at: 30, links: ['hop-1'] })])
+  await send('hop-1', [chat('h1', { parent: 'h', at: 20, links: ['hop-0'] })])
+  await send('hop-0', [chat('h0', { parent: 'h', at: 10 })], { 'leyden.rollout.id': 'hops' })
+  await send('hop-3', [chat('h3', { parent: 'h', at: 40, links: ['hop-2', 'plain'] })])
   await leyden.post('logs', endOf('hops'))
   expect(await rolloutRow('hops', 'toUInt32(spans) AS spans')).toEqual({ spans: 5 })
   const traces = await leyden.query(`SELECT trace_id FROM rollout_members WHERE rollout_id = 'hops'`)
@@ -249,6 +250,38 @@ test('a call that ClickHouse refuses for good is a reject of its rollout, and ho
   expect(await leyden.query("SELECT DISTINCT span_id, reason FROM rejects WHERE rollout_id = 'bitter'")).toEqual([
     { span_id: spanIdOf('bitter2'), reason: 'refused_by_clickhouse' },
   ])
+})
+
+test('a rollout that has reached its limit is closed, and what still comes for it is stored and counted', async () => {
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  const context = testContext({ id: 'rollouts', kind: 'connector', extensions: { clickhouse_storage: storage } })
+  const connector = configure(rollouts, { max_spans: 3, root_grace: '100ms' }, context)
+  await connector.start({})
+  const consume = (...ids: string[]) =>
+    connector.consume(
+      [
+        scan(
+          'traces',
+          fromJson(
+            'traces',
+            traces(
+              'full',
+              ids.map((id) => ({ id, parent: 'f0' })),
+            ),
+          ),
+        ).batch,
+      ],
+      'traces',
+    )
+  await consume('f1', 'f2', 'f3')
+  const row = "SELECT closed_by, toUInt32(spans) AS spans FROM rollouts FINAL WHERE rollout_id = '" + traceIdOf('full') + "'"
+  expect(await leyden.rows(1, row)).toEqual([{ closed_by: 'max_spans', spans: 3 }])
+  await consume('f4', 'f5')
+  await expect.poll(() => context.counts['leyden_items_beyond_limits'], { timeout: 30_000 }).toBe(2)
+  await connector.shutdown!()
+  await storage.close()
+  expect(await leyden.query(row)).toEqual([{ closed_by: 'max_spans', spans: 3 }])
+  expect(await leyden.query(`SELECT 1 FROM spans WHERE trace_id = '${traceIdOf('full')}'`)).toHaveLength(5)
 })
 
 test('a group is credited the moment its last rollout ends', async () => {

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { steadyNow } from '../data/clock.ts'
-import { openRollouts } from '../data/open_rollouts.ts'
+import { openRollouts, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
 import { hintsOf, routeKey } from '../data/routing.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
@@ -18,7 +18,7 @@ import { duration, extensionId, group, list, number, oneOf, text } from '../pipe
 import { addArrived, arriving, attachRewards, type Books } from '../storage/arrivals.ts'
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
-import { nextRevisions, Unassemblable, type Due } from '../storage/revisions.ts'
+import { nextRevisions, Unassemblable } from '../storage/revisions.ts'
 import { Unavailable, type Storage } from '../storage/storage.ts'
 
 const MIB = 1_048_576
@@ -57,8 +57,12 @@ export default connector({
     root_grace: duration('How long after the last span a rollout whose root has ended waits for more.', { default: '10s' }),
     idle_timeout: duration('A rollout without a new span for so long is closed, finished or not.', { default: '10m' }),
     max_age: duration('A rollout older than this is closed even while spans arrive.', { default: '24h' }),
-    max_spans: number('A rollout with so many spans is closed.', { default: 100_000, min: 1, integer: true }),
-    max_bytes_mib: number('A rollout of so many MiB of spans is closed.', { default: 256, min: 1 }),
+    max_spans: number('A rollout with so many spans is closed, and takes in no more: what comes then is stored, and counted.', {
+      default: 100_000,
+      min: 1,
+      integer: true,
+    }),
+    max_bytes_mib: number('The same for a rollout of so many MiB of spans.', { default: 256, min: 1 }),
     memory_mib: number(
       'MiB of the latest spans held in memory; an open rollout that began before them is read back from storage when it closes.',
       { default: 16, min: 1 },
@@ -77,7 +81,9 @@ export default connector({
   },
 
   create(options, context) {
-    const open = openRollouts({ ...options, max_bytes: options.max_bytes_mib * MIB, memory: options.memory_mib * MIB })
+    const max_bytes = options.max_bytes_mib * MIB
+    const assembling = { ...options, dialects, max_bytes }
+    const open = openRollouts({ ...options, max_bytes, memory: options.memory_mib * MIB })
     const owners = traceOwners(open.rename)
     let storage: Storage
     let books: Books
@@ -166,21 +172,24 @@ export default connector({
     /** Storage commits a revision only when every pipeline behind has taken it. */
     async function settle(due: readonly Due[]): Promise<void> {
       try {
-        const rollouts = await nextRevisions(storage, due, dialects, options.group_by, options.join_keys)
-        await next(rollouts)
-        const refused = new Set(await storage.commit(rollouts))
-        const committed = rollouts.filter((rollout) => !refused.has(rollout))
+        const { revisions, left, beyond } = await nextRevisions(storage, due, assembling)
+        await next(revisions)
+        const refused = new Set(await storage.commit(revisions))
+        const committed = revisions.filter((rollout) => !refused.has(rollout))
         books.late.committed(committed)
         context.health(null)
-        for (const rollout of refused)
-          leftOut(routeKey(rollout.rollout_id, rollout.attempt_id), 'ClickHouse refuses its row: see `rejects`')
+        for (const { rollout_id, attempt_id } of refused)
+          givenUp(routeKey(rollout_id, attempt_id), 'ClickHouse refuses its row: see `rejects`')
         for (const rollout of committed) {
           context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
           report(rollout.problems)
         }
+        if (beyond > 0) context.count('leyden_items_beyond_limits', beyond)
+        due = left
       } catch (error) {
-        await failed(due, error as Error)
+        return failed(due, error as Error)
       }
+      if (due.length > 0) await settle(due)
     }
 
     function report(problems: readonly Problem[]): void {
@@ -198,10 +207,10 @@ export default connector({
         for (const one of due) await settle([one])
         return
       }
-      leftOut(due[0]!.rollout.key, error.message)
+      givenUp(due[0]!.rollout.key, error.message)
     }
 
-    function leftOut(key: string, error: string): void {
+    function givenUp(key: string, error: string): void {
       context.count('leyden_rollouts_failed')
       context.log.error('a rollout failed for good and is left out; its spans are kept', { rollout: key.replace('\u0000', '/'), error })
     }

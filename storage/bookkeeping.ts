@@ -2,13 +2,14 @@
 
 import { TupleParam, type ClickHouseClient } from '@clickhouse/client'
 
+import { routeKey } from '../data/routing.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import type { Member, Storage, Uncovered } from './storage.ts'
 
 /** Ids asked for in one query: they travel in the URL. */
 const TOGETHER = 1_000
 
-interface Bookkeeping extends Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'uncovered'> {
+interface Bookkeeping extends Pick<Storage, 'members' | 'tracesOf' | 'lastRevisions' | 'closedBySize' | 'uncovered'> {
   /** What the ledger holds of these rewards, as versionOf has it. */
   storedRewards(rewardIds: readonly string[], abort?: AbortSignal): Promise<string[]>
   /** When the latest span arrived; 0 where there is none. Partitions know it, so that nothing is read. */
@@ -72,10 +73,22 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
     )
     const last = new Map<string, number>()
     for (const { rollout_id, attempt_id, revision } of rows) {
-      const key = `${rollout_id}\u0000${attempt_id}`
+      const key = routeKey(rollout_id, attempt_id)
       last.set(key, Math.max(revision, last.get(key) ?? 0))
     }
     return last
+  }
+
+  const closedBySize: Storage['closedBySize'] = async (rollouts) => {
+    const rows = await inChunks(rollouts, (some) =>
+      select<RolloutId>(
+        `SELECT rollout_id, attempt_id FROM rollouts FINAL
+         WHERE tenant = '' AND rollout_id IN {ids:Array(String)} AND (rollout_id, attempt_id) IN {keys:Array(Tuple(String, String))}
+           AND closed_by IN ('max_spans', 'max_bytes')`,
+        keyParams(some),
+      ),
+    )
+    return new Set(rows.map(({ rollout_id, attempt_id }) => routeKey(rollout_id, attempt_id)))
   }
 
   const storedRewards: Bookkeeping['storedRewards'] = async (rewardIds, abort) => {
@@ -100,7 +113,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
             multiIf(rollout_hint != '', rollout_hint, m.rollout_id != '', concat(m.rollout_id, '\\0', m.attempt_id), concat(trace_id, '\\0')) AS key,
             uniqExact(span_id, if(signal = 'log', cityHash64(payload, resource), 0)) AS items,
             groupUniqArrayIf(rollout_hint, rollout_hint != '') AS own_hints,
-            min(received_at) AS first, max(received_at) AS last
+            min(received_at) AS first, max(received_at) AS last, sum(length(payload)) AS bytes
           FROM spans LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id
           WHERE trace_id != ''
           GROUP BY trace_id, key
@@ -114,7 +127,8 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
         )
       SELECT
         trace_id, arrayDistinct(arrayFlatten(groupArray(own_hints))) AS hints,
-        toUnixTimestamp64Milli(min(first)) AS first_received_at, toUnixTimestamp64Milli(max(last)) AS last_received_at
+        toUnixTimestamp64Milli(min(first)) AS first_received_at, toUnixTimestamp64Milli(max(last)) AS last_received_at,
+        sum(bytes) AS bytes
       FROM stored
       WHERE key IN (
         SELECT key FROM behind LEFT JOIN covered USING key
@@ -129,7 +143,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
     return (await select<{ at: number }>(query))[0]!.at
   }
 
-  return { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival }
+  return { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival }
 }
 
 const abortable = (abort?: AbortSignal) => (abort ? { abort_signal: abort } : {})

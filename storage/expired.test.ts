@@ -1,12 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { routeKey } from '../data/routing.ts'
-import { dialects } from '../dialects/index.ts'
 import air from '../processors/air.ts'
 import credit_assignment from '../processors/credit_assignment.ts'
 import policy_calls from '../processors/policy_calls.ts'
 import { configure, logBatch, spanBatch } from '../test/conformance.ts'
-import { logs } from '../test/read.ts'
+import { assembling, logs } from '../test/read.ts'
 import { chat, traceIdOf } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
 import { nextRevisions } from './revisions.ts'
@@ -24,7 +23,7 @@ async function close(): Promise<number> {
   const now = Date.now()
   const rollout = { key, traces: new Set([traceIdOf('t')]), held: null, bytes: 0, count: 0, first_at: now - 40_000, last_at: now - 40_000 }
   const due = { rollout: { ...rollout, rooted: true, ended: false, late: false, due: false }, closed_by: 'root' as const }
-  const assembled = await nextRevisions(storage, [due], dialects, 'trace')
+  const { revisions: assembled } = await nextRevisions(storage, [due], assembling)
   await storage.writeRevision(assembled.map((one) => processors.reduce((r, processor) => processor.process(r), one)))
   await storage.commit(assembled)
   return assembled.length

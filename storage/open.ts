@@ -16,7 +16,7 @@ import { applySchema } from './migrate.ts'
 import { lease } from './lease.ts'
 import { creditLate } from './late_credit.ts'
 import { quarantine } from './quarantine.ts'
-import { readRawItems } from './read_items.ts'
+import { readRawItems, sizesOf } from './read_items.ts'
 import { MEMBER_COLUMNS, putMembers, REJECT_COLUMNS } from './rollout_rows.ts'
 import { openRows, written } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_rows.ts'
@@ -92,7 +92,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   const insertSpans = (bytes: Buffer, token: string) => insert('spans', SPAN_COLUMNS, bytes, token)
   const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
-  const { members, tracesOf, lastRevisions, uncovered, storedRewards, lastArrival } = bookkeeping(client)
+  const { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival } = bookkeeping(client)
   const tables = rolloutWriter({ insert, count })
   const writer = { client, run, insert, nextRevisions, canUpdate: updateProbe(client) }
   const creditLease = lease({ client, run, report, name: 'credit', what: 'credit is written' })
@@ -185,14 +185,16 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     client,
     connection: connectionOptions,
     insertSpans: spans.insert,
-    readItems: (traceIds) => run(() => readRawItems(client, traceIds)),
+    readItems: (traceIds, most) => run(() => readRawItems(client, traceIds, most)),
+    sizesOf: (traceIds) => run(() => sizesOf(client, traceIds)),
+    closedBySize: (rollouts) => run(() => closedBySize(rollouts)),
     members: (traceIds) => run(() => members(traceIds)),
     tracesOf: (rollouts) => run(() => tracesOf(rollouts)),
     findTargets: (keys) => run(() => findTargets(client, keys)),
     join,
     coveredByOld: (rollouts) => run(() => coveredByOld(client, rollouts, ttl)),
     creditLate: (late) => creditLate(lateCredit, late),
-    async rewardExpired({ rollout_id, attempt_id, covered_until }, rewards) {
+    async addRewards({ rollout_id, attempt_id, covered_until }, rewards) {
       await creditLate(lateCredit, [{ trace_id: '', rollout_id, attempt_id, rewards, items: 0, received_at: covered_until }], true)
     },
     lastRevisions: lastUsedRevisions,

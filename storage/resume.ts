@@ -8,17 +8,38 @@ import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Books } from './arrivals.ts'
 import type { Storage, Uncovered } from './storage.ts'
 
-/** Traces read at once. */
+/** Traces that are read at once, and bytes of them. Of a larger one the beginning is read: where it belongs is said there, if anywhere. */
 const TOGETHER = 100
+const MOST = { items: 1_000_000, bytes: 16 << 20 }
 
 /** Rejects when storage cannot be asked; to begin anew does no harm. */
 export async function resumeOpen(storage: Storage, books: Books, groupBy: GroupBy, stopped: () => boolean): Promise<void> {
   const found = await storage.uncovered()
-  for (let i = 0; i < found.length && !stopped(); i += TOGETHER) await resumeSome(storage, books, groupBy, found.slice(i, i + TOGETHER))
+  for (const some of portions(found)) {
+    if (stopped()) return
+    await resumeSome(storage, books, groupBy, some)
+  }
+}
+
+function* portions(found: readonly Uncovered[]): Generator<Uncovered[]> {
+  let some: Uncovered[] = []
+  let bytes = 0
+  for (const one of found) {
+    if (some.length === TOGETHER || (some.length > 0 && bytes + one.bytes > MOST.bytes)) {
+      yield some
+      some = []
+      bytes = 0
+    }
+    some.push(one)
+    bytes += one.bytes
+  }
+  if (some.length > 0) yield some
 }
 
 async function resumeSome(storage: Storage, { open, owners, late }: Books, groupBy: GroupBy, found: readonly Uncovered[]): Promise<void> {
-  const items = (await storage.readItems(found.map(({ trace_id }) => trace_id))).map(readRaw)
+  const isLarge = found.some(({ bytes }) => bytes > MOST.bytes)
+  const traces = found.map(({ trace_id }) => trace_id)
+  const items = (await storage.readItems(traces, isLarge ? MOST : undefined)).map(readRaw)
   // Rewards that came by themselves: also those once given up, as long as their records are kept.
   const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
   const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import type { OpenRollout } from '../data/open_rollouts.ts'
 import { routeKey } from '../data/routing.ts'
-import { dialects } from '../dialects/index.ts'
 import { logBatch, spanBatch } from '../test/conformance.ts'
+import { assembling } from '../test/read.ts'
 import { chat, endOf, traceIdOf } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
 import { nextRevisions, Unassemblable } from './revisions.ts'
@@ -36,7 +36,7 @@ function due(rollout_id: string, trace: string, more: Partial<OpenRollout> = {})
 }
 
 async function next(...which: Parameters<typeof due>) {
-  const revisions = await nextRevisions(storage, [due(...which)], dialects, 'trace')
+  const { revisions } = await nextRevisions(storage, [due(...which)], assembling)
   await storage.writeRevision(revisions)
   await storage.commit(revisions)
   return revisions
@@ -63,10 +63,10 @@ test('a number that a process before this one may be using still is not used aga
 test('nor is one that left no trace in storage', async () => {
   await storage.insertSpans([spanBatch([{ id: 'a', trace: 'empty' }])], [])
   const empty = due(traceIdOf('empty'), 'empty', { held: { items: [], chains: [] } })
-  const [first] = await nextRevisions(storage, [empty], dialects, 'trace')
-  await storage.writeRevision([first!])
-  const [second] = await nextRevisions(storage, [empty], dialects, 'trace')
-  expect([first!.revision, second!.revision]).toEqual([1, 2])
+  const first = await nextRevisions(storage, [empty], assembling)
+  await storage.writeRevision(first.revisions)
+  const second = await nextRevisions(storage, [empty], assembling)
+  expect([first, second].map(({ revisions }) => revisions[0]!.revision)).toEqual([1, 2])
 })
 
 test('a trace that was closed by itself is taken over once, also when the process was killed in the middle of it', async () => {
@@ -78,7 +78,7 @@ test('a trace that was closed by itself is taken over once, also when the proces
     { rollout_id: 'named', spans: 2 },
     { rollout_id: trace_id, spans: 0 },
   ]
-  expect(await nextRevisions(storage, [due('named', 'outgrown')], dialects, 'trace')).toMatchObject(expected)
+  expect((await nextRevisions(storage, [due('named', 'outgrown')], assembling)).revisions).toMatchObject(expected)
   await storage.join([{ trace_id, rollout_id: 'named', attempt_id: '' }])
   expect(await next('named', 'outgrown')).toMatchObject(expected)
   expect((await storage.uncovered()).filter((one) => one.trace_id === trace_id)).toEqual([])
@@ -88,7 +88,7 @@ test('what is left of a trace of its own and the rollout that it turned out to b
   await storage.insertSpans([spanBatch([{ id: 'half', trace: 'halves' }])], [])
   await storage.insertSpans([spanBatch([{ id: 'other half', trace: 'halves' }])], [[routeKey('whole', '')]])
   const both = [due(traceIdOf('halves'), 'halves'), due('whole', 'halves')]
-  expect(await nextRevisions(storage, both, dialects, 'trace')).toMatchObject([{ spans: 2, rollout_id: 'whole' }])
+  expect((await nextRevisions(storage, both, assembling)).revisions).toMatchObject([{ spans: 2, rollout_id: 'whole' }])
 })
 
 test('a rollout that a defect keeps from being read says so, apart from a store that is away', async () => {
@@ -101,5 +101,5 @@ test('a rollout that a defect keeps from being read says so, apart from a store 
     },
     read: () => null,
   }
-  await expect(nextRevisions(storage, [due(traceIdOf('odd'), 'odd')], [broken], 'trace')).rejects.toThrow(Unassemblable)
+  await expect(nextRevisions(storage, [due(traceIdOf('odd'), 'odd')], { ...assembling, dialects: [broken] })).rejects.toThrow(Unassemblable)
 })

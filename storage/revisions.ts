@@ -4,73 +4,117 @@
 import { assemble } from '../data/assemble.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
-import { itemReader, keysReader, type ItemReader } from '../data/item_reader.ts'
-import { heldItems, type ClosedBy, type OpenRollout } from '../data/open_rollouts.ts'
+import { itemReader, type ItemReader } from '../data/item_reader.ts'
+import { heldItems, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Rollout } from '../data/rollout.ts'
-import { HINT_KEYS, hintOfItem, placeOf, routeKey, splitKey, type GroupBy } from '../data/routing.ts'
+import { routeKey, splitKey, type GroupBy } from '../data/routing.ts'
 import type { Item } from '../data/span.ts'
 import type { RawItem } from '../data/span_batch.ts'
+import { readBack, type Limits } from './read_back.ts'
 import type { Storage } from './storage.ts'
-
-export interface Due {
-  readonly rollout: OpenRollout
-  readonly closed_by: ClosedBy
-}
 
 /** A rollout that cannot be assembled, or written as rows, however often it is tried: a defect of ours, which must not hold up the others. */
 export class Unassemblable extends Error {
   override name = 'Unassemblable'
 }
 
-/**
- * @returns one revision per rollout; two that storage knows to be one become one, and one that another takes over an empty one. Rejects
- * as Unassemblable where one of them cannot be read, else with what storage says.
- */
-export async function nextRevisions(
-  storage: Storage,
-  due: readonly Due[],
-  dialects: readonly Dialect[],
-  groupBy: GroupBy,
-  join_keys: readonly string[] = [],
-): Promise<Rollout[]> {
+/** How rollouts are made of what arrived. */
+export interface Assembling extends Limits {
+  readonly dialects: readonly Dialect[]
+  readonly group_by: GroupBy
+  readonly join_keys: readonly string[]
+}
+
+export interface Next {
+  /** One for each rollout; two that storage knows to be one become one, and one that another takes over an empty one. */
+  readonly revisions: Rollout[]
+  /** Those of the due that would be too much at once with these. */
+  readonly left: Due[]
+  /** Spans and log records that found no room in their rollouts. */
+  readonly beyond: number
+}
+
+/** Rejects as Unassemblable where one of the rollouts cannot be read, else with what storage says. */
+export async function nextRevisions(storage: Storage, due: readonly Due[], assembling: Assembling): Promise<Next> {
+  const { dialects, join_keys } = assembling
   const read = itemReader(dialects, join_keys)
   const owners = new Map<string, string>()
   const arrived = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
   for (const { trace_id, rollout_id, attempt_id } of await storage.members(arrived)) owners.set(trace_id, routeKey(rollout_id, attempt_id))
+  const members = new Set(owners.keys())
   const takenOver = await takeOver(storage, due, owners)
 
   const parts = byKey(due, owners)
-  const keys = [...parts.keys()].map(splitKey)
-  const revisions = await storage.lastRevisions(keys)
+  const revisions = await storage.lastRevisions([...parts.keys()].map(splitKey))
+  const revised = [...revisions.keys()].map(splitKey)
+  const full = await storage.closedBySize(revised)
+  let beyond = 0
+  for (const key of full) {
+    beyond += await hearRewards(key, parts.get(key)!)
+    parts.delete(key)
+  }
+
   const growing = new Set(takenOver.map(({ by }) => by))
   const isPartial = ([key, part]: [string, Due[]]) => revisions.has(key) || growing.has(key) || part.some(({ rollout }) => !rollout.held)
-  const partial = new Set([...parts].filter(isPartial).map(([key]) => key))
-  const readBack = await readItemsOf(storage, partial, parts, owners, groupBy)
+  const partial = new Map([...parts].filter(isPartial))
+  const back = await readBack(storage, partial, owners, assembling)
 
-  const covered = await storage.coveredByOld(keys.filter((key) => revisions.has(routeKey(key.rollout_id, key.attempt_id))))
-  const rollouts = [...parts].map(([key, part]) => {
+  const covered = await storage.coveredByOld(revised)
+  const rollouts = [...parts].flatMap(([key, part]) => {
+    if (back.left.has(key)) return []
     const held = () => part.map(({ rollout }) => rollout.held!)
-    const items = partial.has(key) ? drained(readBack.get(key) ?? [], read) : heldItems(held(), read)
+    const items = partial.has(key) ? drained(back.items.get(key) ?? [], read) : heldItems(held(), read)
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
     // And what is taken over is no first revision: its rewards may be known.
     const skipped = growing.has(key) || part.some(({ rollout }) => !rollout.held) ? 1 : 0
-    return assembled(items, dialects, {
+    const rollout = assembled(items, dialects, {
       key,
-      closed_by: last === undefined ? part[0]!.closed_by : 'late',
+      closed_by: back.cut.get(key) ?? (last === undefined ? part[0]!.closed_by : 'late'),
       revision: (last ?? 0) + skipped + 1,
       join_keys,
-      covered_until: Math.max(...part.map(({ rollout }) => rollout.last_at)),
+      covered_until: newestArrival(part),
     })
+    return back.cut.has(key) ? { ...rollout, complete: false } : rollout
   })
   // What has lost spans since its last revision must not lose its transitions with them: only rewards are still heard.
   const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
-  for (const rollout of expired) await storage.rewardExpired(rollout, rollout.rewards)
-  const emptied = takenOver.map(({ key, last }) =>
-    assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: steadyNow() }),
-  )
-  return [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied]
+  for (const rollout of expired) await storage.addRewards(rollout, rollout.rewards)
+  const emptied = takenOver
+    .filter(({ by }) => parts.has(by) && !back.left.has(by))
+    .map(({ key, last }) => assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: steadyNow() }))
+  return {
+    revisions: [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied],
+    left: [...back.left].flatMap((key) => parts.get(key)!),
+    beyond: beyond + back.beyond,
+  }
+
+  /** A rollout that was closed for its size takes in nothing more, whatever comes. Returns how much that was. */
+  async function hearRewards(key: string, part: readonly Due[]): Promise<number> {
+    const isHeld = part.every(({ rollout }) => rollout.held)
+    const traces = part.flatMap(({ rollout }) => [...rollout.traces])
+    const raws = isHeld
+      ? []
+      : await storage.readItems(
+          traces.filter((trace) => !members.has(trace)),
+          REWARDS,
+        )
+    const items = isHeld
+      ? heldItems(
+          part.map(({ rollout }) => rollout.held!),
+          read,
+        )
+      : drained(raws, read)
+    const { rewards, ...rollout } = assembled(items, dialects, { key, closed_by: 'late', revision: 0, covered_until: newestArrival(part) })
+    if (rewards.length > 0) await storage.addRewards(rollout, rewards)
+    return part.reduce((sum, { rollout }) => sum + rollout.count, 0)
+  }
 }
+
+/** More is not read of what came too late for a rollout that is full. */
+const REWARDS = { items: 10_000, bytes: 1 << 20 }
+
+const newestArrival = (part: readonly Due[]): number => Math.max(...part.map(({ rollout }) => rollout.last_at))
 
 /** Of a huge rollout what was read of one item, and its bytes, are let go before the next. */
 function* drained(raws: RawItem[], read: ItemReader): Generator<Item> {
@@ -130,40 +174,4 @@ function byKey(due: readonly Due[], owners: ReadonlyMap<string, string>): Map<st
     else parts.set(key, [one])
   }
   return parts
-}
-
-const readHints = keysReader(HINT_KEYS)
-
-async function readItemsOf(
-  storage: Storage,
-  keys: ReadonlySet<string>,
-  parts: ReadonlyMap<string, readonly Due[]>,
-  owners: Map<string, string>,
-  groupBy: GroupBy,
-): Promise<Map<string, RawItem[]>> {
-  if (keys.size === 0) return new Map()
-  for (const { trace_id, rollout_id, attempt_id } of await storage.tracesOf([...keys].map(splitKey))) {
-    owners.set(trace_id, routeKey(rollout_id, attempt_id))
-  }
-  const traces = new Set<string>()
-  for (const [trace, owner] of owners) if (keys.has(owner)) traces.add(trace)
-  for (const key of keys) {
-    traces.add(placeOf('', key)) // of log records outside of any trace
-    for (const { rollout } of parts.get(key)!) {
-      for (const trace of rollout.traces) {
-        traces.add(trace)
-        if (!owners.has(trace)) owners.set(trace, key)
-      }
-    }
-  }
-  const items = new Map<string, RawItem[]>()
-  for (const raw of await storage.readItems([...traces])) {
-    const item = readHints(raw)
-    const key = hintOfItem(item, groupBy) || owners.get(item.trace_id)
-    if (key === undefined || !keys.has(key)) continue
-    const own = items.get(key)
-    if (own) own.push(raw)
-    else items.set(key, [raw])
-  }
-  return items
 }

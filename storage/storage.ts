@@ -19,6 +19,13 @@ export interface Uncovered {
   readonly hints: readonly string[]
   readonly first_received_at: number
   readonly last_received_at: number
+  /** Of its spans and log records, as they were sent. */
+  readonly bytes: number
+}
+
+export interface Size {
+  readonly items: number
+  readonly bytes: number
 }
 
 /** Rewards about a rollout that is stored, and the raw items that gave them. */
@@ -39,8 +46,10 @@ export interface Storage {
   readonly client: ClickHouseClient
   /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none; an empty list where none of a batch has any. */
   insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
-  /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
-  readItems(traceIds: readonly string[]): Promise<RawItem[]>
+  /** Raw items of these traces, each (trace_id, span_id) once, by start time. `most`: the first so many of them, as they stand by trace and time. */
+  readItems(traceIds: readonly string[], most?: Size): Promise<RawItem[]>
+  /** How much each of these traces holds, what was stored twice included. */
+  sizesOf(traceIds: readonly string[]): Promise<Map<string, Size>>
   /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
   members(traceIds: readonly string[]): Promise<Member[]>
   tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>
@@ -50,6 +59,8 @@ export interface Storage {
   join(members: readonly Member[]): Promise<void>
   /** Highest revision number ever used for each, committed or not; key `rollout_id` + '\u0000' + `attempt_id`. */
   lastRevisions(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Map<string, number>>
+  /** Those whose live revision was closed for its size: nothing more is taken into them. By key as above. */
+  closedBySize(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Set<string>>
   /** Traces with spans that no committed revision covers: what a restart resumes. */
   uncovered(): Promise<Uncovered[]>
   /** Items that the live revision covers, by key as above, of those of the rollouts whose spans may have expired in part. */
@@ -59,8 +70,8 @@ export interface Storage {
    * can take in.
    */
   creditLate(late: readonly LateReward[]): Promise<LateReward[]>
-  /** Credits a rollout by rewards that came after its spans expired. */
-  rewardExpired(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
+  /** Credits a rollout by rewards that came for it when it could take in nothing else any more. */
+  addRewards(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
   /**
    * Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. May be repeated after `abort`.
    * A call that ClickHouse refuses for good becomes a reject.

@@ -8,6 +8,9 @@ import { spanIdOf, traceIdOf, traces, type SpanSpec } from './spans.ts'
 
 export const itemsOf = (...documents: object[]): Item[] => documents.flatMap((document) => readDocument(JSON.stringify(document)).items)
 
+/** As the rollouts connector assembles where nothing is said. */
+export const assembling = { dialects, group_by: 'trace', join_keys: [], max_spans: 100_000, max_bytes: 256 << 20 } as const
+
 export const read = (...documents: object[]): ReadResult => readItems(itemsOf(...documents), dialects)
 
 /** One run in one trace, below a root of one second. */
