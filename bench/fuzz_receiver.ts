@@ -1,6 +1,6 @@
 // Sends requests that no client would send to a Leyden of its own, a child process with nothing but an OTLP receiver and an exporter that reads
 // all it is given. What must hold: the process lives, every request is answered in time and by a status that the request deserves, a
-// good request is taken before and after, and memory does not grow with the number of requests.
+// good request is taken before and after, all that was accepted is exported, and memory does not grow with the number of requests.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
@@ -72,6 +72,10 @@ export async function fuzz({ seed, offset, runs, progress }: FuzzOptions): Promi
       const answer = await leyden.ask({ transport, signal: 'traces', json: false, gzip: false, body: Buffer.alloc(0) })
       if (!/ (200|0)$/.test(answer)) failures.push(`a good request after all others: ${answer}`)
     }
+    for (const unit of ['spans', 'log_records']) {
+      const { accepted, sent } = await leyden.counted(unit)
+      if (accepted === 0 || accepted !== sent) failures.push(`${accepted} ${unit} were accepted, and ${sent} exported`)
+    }
   } finally {
     await leyden.stop()
   }
@@ -80,7 +84,7 @@ export async function fuzz({ seed, offset, runs, progress }: FuzzOptions): Promi
 
 async function start() {
   const folder = await mkdtemp(join(tmpdir(), 'leyden-fuzz-'))
-  const [grpcPort, httpPort, health] = (await freePorts(3)) as [number, number, number]
+  const [grpcPort, httpPort, health, metrics] = (await freePorts(4)) as [number, number, number, number]
   const config = join(folder, 'pipeline.yaml')
   await writeFile(
     config,
@@ -93,7 +97,7 @@ extensions:
   health_check: {endpoint: localhost:${health}}
 service:
   extensions: [health_check]
-  telemetry: {metrics: {level: none}, logs: {level: error}}
+  telemetry: {logs: {level: error}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${metrics}}}}}]}}
   pipelines:
     traces: {receivers: [otlp], exporters: [file]}
     logs: {receivers: [otlp], exporters: [file]}
@@ -128,6 +132,13 @@ service:
       const answer = await Promise.race([answered, late])
       clearTimeout(timer)
       return answer
+    },
+    /** What its receiver accepted and its exporter sent. */
+    async counted(unit: string) {
+      const text = await (await fetch(`http://localhost:${metrics}/metrics`)).text()
+      const total = (name: string) =>
+        [...text.matchAll(new RegExp(`^otelcol_${name}_${unit}_total.* (\\d+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0)
+      return { accepted: total('receiver_accepted'), sent: total('exporter_sent') }
     },
     megabytes: async () => Math.round(await megabytes(child.pid!)),
     async stop() {
