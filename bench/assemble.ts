@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 import { registry } from '../cli/registry.ts'
 import { assemble } from '../data/assemble.ts'
 import type { Rollout } from '../data/rollout.ts'
-import { itemReader } from '../data/item_reader.ts'
+import { itemReader, type Stranger } from '../data/item_reader.ts'
 import { scan } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
 import { payload, rawItem, type RawItem } from '../data/span_batch.ts'
@@ -64,7 +64,7 @@ function itemsIn(body: Buffer): RawItem[] {
 }
 
 /** One by one, as the connector reads them. */
-function* itemsOf(raws: readonly RawItem[]): Generator<Item> {
+function* itemsOf(raws: readonly RawItem[]): Generator<Item | Stranger> {
   const read = itemReader(dialects)
   for (const raw of raws) yield read(raw)
 }

@@ -2,7 +2,7 @@
 // scanned, beside protobufjs, and redacted.
 
 import { registry } from '../cli/registry.ts'
-import { itemReader } from '../data/item_reader.ts'
+import { itemReader, type ItemReader, type Stranger } from '../data/item_reader.ts'
 import { readItems } from '../data/reading.ts'
 import { rewrite } from '../data/rewrite.ts'
 import { scan } from '../data/scan.ts'
@@ -43,7 +43,7 @@ function measured(batches: readonly SpanBatch[]): number[] {
 }
 
 /** One by one, as the connector reads them of the bytes that it holds. */
-function* itemsOf(raws: readonly RawItem[], read: (raw: RawItem) => Item): Generator<Item> {
+function* itemsOf(raws: readonly RawItem[], read: ItemReader): Generator<Item | Stranger> {
   for (const raw of raws) yield read(raw)
 }
 

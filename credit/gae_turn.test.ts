@@ -3,10 +3,9 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 
 import { causalityOf, nextAfter } from '../data/causality.ts'
-import { buildTree } from '../data/tree.ts'
 import { pairwise } from '../test/pairwise.ts'
 import { c, cases, grow } from '../test/potential_cases.ts'
-import { span } from '../test/random.ts'
+import { span, treeOf } from '../test/random.ts'
 import { gae_turn } from './gae_turn.ts'
 import { potential } from './potential.ts'
 
@@ -41,7 +40,7 @@ describe('fixtures/rl/04, turn level', () => {
   const { turn_level } = JSON.parse(readFileSync('test/fixtures/rl/04_gae.json', 'utf8'))
   test.each([0, 1])('rollout %i', (r) => {
     const rewards: number[] = turn_level.turn_rewards[r]
-    const causality = causalityOf(buildTree(rewards.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
+    const causality = causalityOf(treeOf(rewards.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
     const nothing = rewards.map(() => 0)
     const trajectory = { causality, calls: [...rewards.keys()], steps: rewards, air: nothing, phi: turn_level.turn_values[r], outcome: 0 }
     const returns = gae_turn(trajectory, { gamma: turn_level.gamma, lambda: turn_level.lambda })
@@ -52,7 +51,7 @@ describe('fixtures/rl/04, turn level', () => {
 describe('fixtures/rl/12', () => {
   const { pbrs, gae_turn_with_phi } = JSON.parse(readFileSync('test/fixtures/rl/12_shaping.json', 'utf8'))
   const chain = (reward: number[], phi: number[]) => {
-    const causality = causalityOf(buildTree(reward.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
+    const causality = causalityOf(treeOf(reward.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
     return { causality, calls: [...reward.keys()], steps: reward, air: reward.map(() => 0), phi, outcome: 0 }
   }
 

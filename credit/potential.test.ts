@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
 import { causalityOf } from '../data/causality.ts'
-import { buildTree } from '../data/tree.ts'
 import { pairwise } from '../test/pairwise.ts'
-import { randomSpans, seeded, span } from '../test/random.ts'
+import { randomSpans, seeded, span, treeOf } from '../test/random.ts'
 import { phi, potential, type ToolOutcome } from './potential.ts'
 
 const { phi_saturating } = JSON.parse(readFileSync('test/fixtures/rl/12_shaping.json', 'utf8'))
@@ -18,7 +17,7 @@ test.each<any>(phi_saturating.SF.map((sf: number[], i: number) => [...sf, phi_sa
 test('one sweep finds the same as counting what happened before each span', () => {
   const random = seeded(3)
   for (let i = 0; i < 200; i++) {
-    const tree = buildTree(randomSpans(random, 1 + random(30)))
+    const tree = treeOf(randomSpans(random, 1 + random(30)))
     const nodes = [...tree.parent.keys()]
     const tools = Array.from({ length: random(20) }, (): ToolOutcome => ({
       node: random(nodes.length),
@@ -38,5 +37,5 @@ test('one sweep finds the same as counting what happened before each span', () =
 test('a thousand distinct successes promise exactly c', () => {
   const spans = Array.from({ length: 1_001 }, (_, i) => span(String(i), '', i, i + 1))
   const tools = spans.map((_, node): ToolOutcome => ({ node, key: String(node), air_class: 'ok' }))
-  expect(potential(causalityOf(buildTree(spans)), tools, 0.3)[1_000]).toBe(0.3)
+  expect(potential(causalityOf(treeOf(spans)), tools, 0.3)[1_000]).toBe(0.3)
 })

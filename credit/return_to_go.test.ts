@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 
 import { causalityOf } from '../data/causality.ts'
-import { buildTree, type SpanTree } from '../data/tree.ts'
+import type { SpanTree } from '../data/tree.ts'
 import { pairwise } from '../test/pairwise.ts'
-import { randomSpans, seeded, span } from '../test/random.ts'
+import { randomSpans, seeded, span, treeOf } from '../test/random.ts'
 import { discounted } from './discounted.ts'
 import { identical } from './identical.ts'
 import { last } from './last.ts'
@@ -19,7 +19,7 @@ describe('fixtures/rl/13', () => {
     trained.map((id) => sum(reward_events.filter((e: any) => e.source === source && on(e) === id)))
   const sum = (events: any[]) => events.reduce((total, e) => total + e.value, 0)
   const trajectory = {
-    causality: causalityOf(buildTree(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end)))),
+    causality: causalityOf(treeOf(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end)))),
     calls: trained.map((id) => spans.findIndex((s: any) => s.id === id)),
     // The judge's reward sits on branch B, whose last call is b1.
     steps: given('judge', () => 'b1'),
@@ -64,13 +64,13 @@ test.each([
   [0.5, [0.25, 0.5, 1]],
   [0, [0, 0, 1]],
 ])('gamma %f discounts an outcome of 1 over three calls to %j', (gamma, returns) => {
-  const causality = causalityOf(buildTree([0, 1, 2].map((i) => span(String(i), '', i * 10, i * 10 + 5))))
+  const causality = causalityOf(treeOf([0, 1, 2].map((i) => span(String(i), '', i * 10, i * 10 + 5))))
   const trajectory = { causality, calls: [0, 1, 2], steps: [0, 0, 0], air: [0, 0, 0], phi: [0, 0, 0], outcome: 1 }
   expect(discounted(trajectory, { gamma, include_steps: false })).toEqual(returns)
 })
 
 test('a discounted call keeps its own step reward only when asked for', () => {
-  const causality = causalityOf(buildTree([span('a', '', 0, 5), span('b', '', 10, 15)]))
+  const causality = causalityOf(treeOf([span('a', '', 0, 5), span('b', '', 10, 15)]))
   const trajectory = { causality, calls: [0, 1], steps: [0.1, 0], air: [0, 0], phi: [0, 0], outcome: 1 }
   expect(discounted(trajectory, { gamma: 0.5, include_steps: true })).toEqual([0.6, 1])
   expect(discounted(trajectory, { gamma: 0.5, include_steps: false })).toEqual([0.5, 1])
@@ -110,7 +110,7 @@ function callsOf(tree: SpanTree, random: (n: number) => number): number[] {
 test('two passes over the tree find the same as the longest chain between every call and every reward', () => {
   const random = seeded(11)
   for (let i = 0; i < 400; i++) {
-    const tree = buildTree(randomSpans(random, 1 + random(14), 20 + random(60)))
+    const tree = treeOf(randomSpans(random, 1 + random(14), 20 + random(60)))
     const calls = callsOf(tree, random)
     const steps = calls.map(() => (random(2) ? random(10) / 10 : 0))
     const trajectory = { causality: causalityOf(tree), calls, steps, air: calls.map(() => 0), phi: calls.map(() => 0), outcome: 1 }

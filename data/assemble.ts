@@ -1,8 +1,8 @@
 // Makes a rollout of the items that belong to it.
 
 import type { Dialect } from './dialect.ts'
-import { distinctItems } from './items.ts'
-import { noteTaker, type NoteTaker } from './notes.ts'
+import type { Stranger } from './item_reader.ts'
+import { noteTaker } from './notes.ts'
 import { readItems } from './reading.ts'
 import { outcome } from './rewards.ts'
 import type { Rollout } from './rollout.ts'
@@ -24,10 +24,9 @@ export interface Closing {
  * @param items spans and log records in any order, as readItems() takes them
  * @returns the rollout as it enters its pipeline: calls, tools and rewards read, nothing credited yet
  */
-export function assemble(items: Iterable<Item>, dialects: readonly Dialect[], closing: Closing): Rollout {
+export function assemble(items: Iterable<Item | Stranger>, dialects: readonly Dialect[], closing: Closing): Rollout {
   const taker = noteTaker(SESSION, closing.join_keys ?? [])
-  const distinct = Array.isArray(items) ? distinctItems(items as readonly Item[]) : items
-  const read = readItems(noted(distinct, taker), dialects)
+  const read = readItems(items, dialects, taker.note)
   const scored = outcome(read.rewards, read.calls, read.tree)
   const { keys, ...notes } = taker.notes()
   for (const { response_id, session } of read.calls) {
@@ -52,12 +51,5 @@ export function assemble(items: Iterable<Item>, dialects: readonly Dialect[], cl
     outcome: scored.outcome,
     transitions: [],
     rejects: [],
-  }
-}
-
-function* noted(items: Iterable<Item>, { note }: NoteTaker): Iterable<Item> {
-  for (const item of items) {
-    note(item)
-    yield item
   }
 }

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 
 import { pairwise } from '../test/pairwise.ts'
-import { randomSpans, seeded, span } from '../test/random.ts'
+import { randomSpans, seeded, span, treeOf } from '../test/random.ts'
 import { backward, causalityOf, forward, lastBefore, nextAfter } from './causality.ts'
-import { buildTree, type SpanTree } from './tree.ts'
+import type { SpanTree } from './tree.ts'
 
 const random = seeded(7)
-const trees = Array.from({ length: 300 }, () => buildTree(randomSpans(random, 1 + random(25))))
+const trees = Array.from({ length: 300 }, () => treeOf(randomSpans(random, 1 + random(25))))
 
 const before = (tree: SpanTree) => {
   const happened = pairwise(tree)
@@ -19,7 +19,7 @@ const before = (tree: SpanTree) => {
 describe('what happened before what', () => {
   test('a run with a tool, two parallel branches and an answer is ordered as in the fixture', () => {
     const { spans, expected } = JSON.parse(readFileSync('test/fixtures/rl/13_span_tree_credit.json', 'utf8'))
-    const tree = buildTree(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end)))
+    const tree = treeOf(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end)))
     const happened = pairwise(tree)
     const trained = spans.flatMap((s: any, i: number) => (s.trained ? [i] : []))
     const pairs = trained.flatMap((u: number) =>
@@ -83,7 +83,7 @@ describe('the next call', () => {
 
 describe('the call that led to a span', () => {
   const ids = ['root', 'left', 'l1', 'l.tool', 'right', 'r1', 'r.tool', 'join', 'inner', 'late']
-  const tree = buildTree([
+  const tree = treeOf([
     span('root', '', 0, 100),
     span('left', 'root', 0, 40),
     span('l1', 'left', 1, 10),

@@ -3,7 +3,7 @@
 // every text is answered here without making it.
 
 import type { Part } from './dialect.ts'
-import { LONG } from './json_bytes.ts'
+import { asBuffer, LONG } from './json_bytes.ts'
 
 const SMALLEST_SHEET = 16 << 10
 const LARGEST_SHEET = 1 << 20
@@ -38,7 +38,7 @@ export function heldText(bytes: Uint8Array): Part {
 }
 
 function withHeld(bytes: Uint8Array): object {
-  const sheet = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const sheet = asBuffer(bytes)
   const held: Held = { sheet, start: 0, end: sheet.length }
   return Object.defineProperty({}, HELD, { value: held })
 }

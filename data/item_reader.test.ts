@@ -67,7 +67,11 @@ function written(messages: unknown): string {
 test('a call whose messages are read from their bytes is the call that is read from their text', () => {
   const read = itemReader(dialects)
   for (let i = 0; i < 150; i++) {
-    const attributes = { 'gen_ai.input.messages': written(several(MESSAGES)), 'gen_ai.output.messages': written(several(MESSAGES)) }
+    const attributes = {
+      'gen_ai.system_instructions': pick([text(), written(several(PARTS)), written({ role: 'system', parts: parts() })]),
+      'gen_ai.input.messages': written(several(MESSAGES)),
+      'gen_ai.output.messages': written(several(MESSAGES)),
+    }
     const { batch } = scan('traces', fromJson('traces', traces('t', [chat('c', { attributes })])))
     const whole = readItems([readItem(batch, 0)], dialects)
     expect(readItems([read(rawItem(batch, 0))], dialects)).toEqual(whole)

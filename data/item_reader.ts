@@ -1,5 +1,5 @@
 // Items read from their bytes for those who will look at them. Most spans are nobody's: of one that no dialect has anything to say of, only
-// that is read which is asked of every span.
+// that is read which is asked of every span, and where it has nothing of that either it stays bytes.
 
 import type { Dialect } from './dialect.ts'
 import { KEPT_KEYS } from './items.ts'
@@ -11,23 +11,29 @@ import type { RawItem } from './span_batch.ts'
 import { SESSION_KEYS } from './values.ts'
 
 /** Most of what a model call says: contentOf() of genai.ts reads it from its bytes. */
-const MESSAGE_KEYS = new Set(['gen_ai.input.messages', 'gen_ai.output.messages'])
+const MESSAGE_KEYS = new Set(['gen_ai.system_instructions', 'gen_ai.input.messages', 'gen_ai.output.messages'])
 
-const NO_KEYS: ReadonlySet<string> = new Set()
+/** A span of which nobody wants to know more than where it stands. */
+export type Stranger = RawItem & { readonly signal: 'traces' }
 
-export type ItemReader = (raw: RawItem) => Item
+export type ItemReader = (raw: RawItem) => Item | Stranger
 
 /** @param joinKeys attributes by which a reward may name the rollout */
 export function itemReader(dialects: readonly Dialect[], joinKeys: readonly string[] = []): ItemReader {
   const asked = new Set([...KEPT_KEYS, ...SESSION_KEYS, ...FACT_KEYS, ...joinKeys])
   const extentOf = extentFinder(dialects, asked)
-  const keys = { all: undefined, asked, none: NO_KEYS }
-  return (raw) => read(raw, raw.signal === 'traces' ? keys[extentOf(raw.payload, raw.scope.name)] : undefined)
+  return (raw) => {
+    if (!isSpan(raw)) return read(raw, undefined)
+    const extent = extentOf(raw.payload, raw.scope.name)
+    return extent === 'none' ? raw : read(raw, extent === 'all' ? undefined : asked)
+  }
 }
+
+const isSpan = (raw: RawItem): raw is Stranger => raw.signal === 'traces'
 
 /** Of spans, only the attributes of these keys. */
 export const keysReader =
-  (keys: ReadonlySet<string>): ItemReader =>
+  (keys: ReadonlySet<string>): ((raw: RawItem) => Item) =>
   (raw) =>
     read(raw, keys)
 

@@ -3,15 +3,31 @@
 import { createHash } from 'node:crypto'
 
 import type { Reading } from './dialect.ts'
+import type { Stranger } from './item_reader.ts'
 import type { Lineage } from './lineage.ts'
 import type { Place } from './rollout.ts'
 import { ROLLOUT_KEYS } from './routing.ts'
 import type { Attributes, Item, LogRecord, Span, Value } from './span.ts'
 import { jsonOf, numberOf } from './values.ts'
 
+/** What is asked of a span after a dialect has read it: its place, and the few attributes that tell of it. The rest may be megabytes. */
+export type Remains = Pick<
+  Span,
+  | 'signal'
+  | 'trace_id'
+  | 'span_id'
+  | 'parent_span_id'
+  | 'start_time'
+  | 'end_time'
+  | 'attributes'
+  | 'dropped_attributes'
+  | 'resource'
+  | 'scope'
+>
+
 /** An item that some dialect understood. */
 export interface Found {
-  readonly item: Item
+  readonly item: Remains | LogRecord
   /** Position of the span among the spans; of the span in which a log record was written; -1 for none. */
   readonly node: number
   readonly dialect: string
@@ -19,11 +35,11 @@ export interface Found {
 }
 
 /** Of two records of one span the one that says more counts, in the place of the first, and takes from the other what it lacks. */
-export function distinctItems(items: readonly Item[]): Item[] {
-  const distinct: Item[] = []
+export function distinctItems(items: readonly (Item | Stranger)[]): (Item | Stranger)[] {
+  const distinct: (Item | Stranger)[] = []
   const traces = new Map<string, Map<string, number>>()
   for (const item of items) {
-    if (item.signal === 'log') {
+    if (item.signal !== 'span') {
       distinct.push(item)
       continue
     }
@@ -42,23 +58,15 @@ function mergeSpans(a: Span, b: Span): Span {
   return { ...rich, attributes: { ...poor.attributes, ...rich.attributes } }
 }
 
-/** What is asked of a span after a dialect has read it: its place, and the few attributes that tell of it. The rest may be megabytes. */
-export const remainsOf = (span: Span): Span => ({
+export const remainsOf = (span: Span): Remains => ({
   signal: 'span',
   trace_id: span.trace_id,
   span_id: span.span_id,
   parent_span_id: span.parent_span_id,
-  remote_parent: span.remote_parent,
-  name: span.name,
-  kind: span.kind,
   start_time: span.start_time,
   end_time: span.end_time,
-  status: span.status,
-  status_message: '',
   attributes: remaining(span.attributes),
   dropped_attributes: span.dropped_attributes,
-  events: [],
-  links: [],
   resource: span.resource,
   scope: span.scope,
 })
@@ -80,7 +88,7 @@ export const KEPT_KEYS = [SEQUENCE_ID, ...ROLLOUT_KEYS]
 const NOTHING: Attributes = {}
 
 /** @param node the item's own, or that of the span in which a record was written; -1 for none */
-export function placeOf(item: Item, node: number, dialect: string, { judged }: Pick<Lineage, 'judged'>): Place {
+export function placeOf(item: Remains | LogRecord, node: number, dialect: string, { judged }: Pick<Lineage, 'judged'>): Place {
   const { trace_id, attributes, resource } = item
   const isSpan = item.signal === 'span'
   const start_time = isSpan ? item.start_time : item.time

@@ -20,7 +20,7 @@ const DEEPEST = 64
  */
 export function parseJsonBytes(json: Uint8Array): Value | undefined {
   if (json.length > LONGEST || !isUtf8(json)) return undefined
-  bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
+  bytes = asBuffer(json)
   pos = 0
   try {
     skipBlanks()
@@ -34,6 +34,10 @@ export function parseJsonBytes(json: Uint8Array): Value | undefined {
     bytes = NOTHING
   }
 }
+
+/** Nearly all are. */
+export const asBuffer = (bytes: Uint8Array): Buffer =>
+  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 // Where reading stands: one call at a time.
 const NOTHING: Buffer = Buffer.alloc(0)

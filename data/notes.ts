@@ -1,6 +1,9 @@
 // What the items of a rollout say of it as a whole, noted as they pass by: nothing of an item is kept but that.
 
 import { EVALUATION } from './evaluation.ts'
+import { head, readHead } from './head.ts'
+import type { Stranger } from './item_reader.ts'
+import { knownTrace } from './known_traces.ts'
 import type { Rollout, Status } from './rollout.ts'
 import { factsTaker, type Facts } from './routing.ts'
 import type { Attributes, Item, LogRecord, Span, Value } from './span.ts'
@@ -25,7 +28,7 @@ export interface Keys {
 }
 
 export interface NoteTaker {
-  note(item: Item): void
+  note(item: Item | Stranger): void
   notes(): Notes
 }
 
@@ -43,27 +46,41 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
   let resource: Attributes | undefined
   let itsSession: string | undefined
 
-  function note(item: Item): void {
+  function note(item: Item | Stranger): void {
     spans++
+    if (item.signal === 'traces') return noteStranger(item)
     if (item.trace_id !== '') traces.add(item.trace_id)
     facts.take(item)
     if (item.signal === 'span') noteSpan(item)
     else noteRecord(item)
   }
 
+  function noteStranger({ payload, resource: { attributes } }: Stranger): void {
+    readHead(payload)
+    traces.add(knownTrace(payload, head.trace_id))
+    facts.takeResource(attributes)
+    notePeriod(timeAt(payload, head.start_time), timeAt(payload, head.end_time))
+    noteKeys(attributes)
+    noteRoot(head.parent_span_id === 0 || head.remote_parent, timeAt(payload, head.end_time), head.status)
+  }
+
   function noteSpan(span: Span): void {
     notePeriod(span.start_time, span.end_time)
-    noteKeys(span)
-    if ((span.parent_span_id !== '' && !span.remote_parent) || span.end_time === 0n) return
+    noteKeys(span.resource, span.attributes)
+    noteRoot(span.parent_span_id === '' || span.remote_parent, span.end_time, span.status)
+  }
+
+  function noteRoot(isRoot: boolean, end_time: bigint, status: number): void {
+    if (!isRoot || end_time === 0n) return
     roots++
-    failed ||= span.status === 2
+    failed ||= status === 2
   }
 
   function noteRecord(record: LogRecord): void {
     notePeriod(record.time, record.time)
     if (record.event_name === END_EVENT) end ??= record
     // What a score names is not what the rollout says of itself.
-    if (record.event_name !== EVALUATION) noteKeys(record)
+    if (record.event_name !== EVALUATION) noteKeys(record.resource, record.attributes)
   }
 
   function notePeriod(from: bigint, to: bigint): void {
@@ -71,12 +88,13 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
     if (to > ended) ended = to
   }
 
-  function noteKeys(item: Item): void {
+  /** @param own attributes of the item itself */
+  function noteKeys(its: Attributes, own: Attributes | undefined = undefined): void {
     // Neighbours mostly share one.
-    if (item.resource !== resource) itsSession = sessionOf(item.resource)
-    resource = item.resource
-    keys.add(session, sessionOf(item.attributes) ?? itsSession)
-    for (const name of joinKeys) keys.add(name, textOf(item.attributes[name]) ?? textOf(item.resource[name]))
+    if (its !== resource) itsSession = sessionOf(its)
+    resource = its
+    keys.add(session, (own && sessionOf(own)) ?? itsSession)
+    for (const name of joinKeys) keys.add(name, textOf(own?.[name]) ?? textOf(its[name]))
   }
 
   const notes = (): Notes => ({
@@ -92,6 +110,8 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
 
   return { note, notes }
 }
+
+const timeAt = (payload: Buffer, offset: number): bigint => (offset === 0 ? 0n : payload.readBigUInt64LE(offset))
 
 function distinctKeys(): Keys {
   const names = new Map<string, Set<string>>()

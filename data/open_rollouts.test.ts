@@ -109,10 +109,3 @@ test('spans that came before the rollout id of their trace was known join it', (
   expect(open.get('rollout', 9).count).toBe(2)
   expect(open.bytes).toBe(open.get('rollout', 9).bytes)
 })
-
-test('a span that was sent twice is one item', () => {
-  const open = openRollouts(LIMITS)
-  add(open, 'a', [{ id: 'one' }], 0)
-  add(open, 'a', [{ id: 'one' }, { id: 'two' }], 1)
-  expect(namesOf(open.takeDue(1e9)[0]!.rollout)).toEqual(['one', 'two'])
-})

@@ -4,7 +4,6 @@
 import TinyQueue from 'tinyqueue'
 
 import type { ItemReader } from './item_reader.ts'
-import type { Item } from './span.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
 import { spanRing, type Chain } from './span_ring.ts'
 
@@ -275,14 +274,15 @@ const both = (first: Held, second: Held): Held => ({
   chains: [...first.chains, ...second.chains],
 })
 
-/** The items that are held for rollouts that were taken out, each span id and each identical log record once; each is read when it is asked for. */
-export function* heldItems(parts: readonly Held[], read: ItemReader): Generator<Item> {
+/** The items that are held for rollouts that were taken out, each identical log record once; each is read when it is asked for. */
+export function* heldItems(parts: readonly Held[], read: ItemReader): Generator<ReturnType<ItemReader>> {
   const seen = new Set<string>()
   for (const raw of parts.flatMap(({ items }) => items)) {
-    const item = read(raw)
-    const id = item.signal === 'span' ? item.trace_id + item.span_id : raw.payload.toString('latin1')
-    if (seen.has(id)) continue
-    seen.add(id)
-    yield item
+    if (raw.signal === 'logs') {
+      const record = raw.payload.toString('latin1')
+      if (seen.has(record)) continue
+      seen.add(record)
+    }
+    yield read(raw)
   }
 }

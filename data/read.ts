@@ -240,7 +240,7 @@ function longText(c: Cursor, end: number): Uint8Array | undefined {
     const textEnd = open(c, valueEnd)
     const { pos: start } = c
     c.pos = textEnd
-    if (textEnd === valueEnd) return new Uint8Array(bytes.buffer, bytes.byteOffset + start, textEnd - start)
+    if (textEnd === valueEnd) return bytes.subarray(start, textEnd)
   }
   c.pos = pos
   return undefined

@@ -6,6 +6,7 @@ import { chat, reward, spanIdOf, tool, traces, type SpanSpec } from '../test/spa
 import type { Dialect } from './dialect.ts'
 import { textIn } from './messages.ts'
 import { readItems } from './reading.ts'
+import type { Item } from './span.ts'
 
 const agent = (id: string, over: Partial<SpanSpec> = {}): SpanSpec => ({
   id,
@@ -140,6 +141,18 @@ describe('bad input costs one span', () => {
     const { calls, duplicates, spans } = read(run(first), run(chat('c', { at: 1 })), run(chat('c', { at: 1 })))
     expect(calls).toMatchObject([{ session: 's-1', flags: [] }])
     expect({ duplicates, spans }).toEqual({ duplicates: 0, spans: 2 })
+  })
+
+  test('of spans that are given one by one the first of an id counts', () => {
+    const items = itemsOf(
+      run(chat('c', { at: 1, answer: 'first' })),
+      run(chat('c', { at: 1, answer: 'second' })),
+      run(chat('d', { at: 2 })),
+    )
+    const counted: Item[] = []
+    const { calls, spans } = readItems(items.values(), dialects, (item) => counted.push(item as Item))
+    expect(calls.map(({ completion }) => textIn(completion))).toEqual(['first', '4'])
+    expect([spans, counted.length]).toEqual([3, 3])
   })
 
   test('numbers as text, sparse indices, Python literals and empty values are read as what they say', () => {

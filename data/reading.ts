@@ -5,17 +5,19 @@
 import { checkCompleteness } from './completeness.ts'
 import type { CallReading, Dialect, Flag, Message, Reading, ToolReading } from './dialect.ts'
 import { mergeDuplicates } from './duplicates.ts'
-import { compare, distinctItems, placeOf, remainsOf, type Found } from './items.ts'
+import type { Stranger } from './item_reader.ts'
+import { compare, distinctItems, placeOf, remainsOf, type Found, type Remains } from './items.ts'
 import { lineageOf, type Lineage } from './lineage.ts'
 import { completeCall, completeTool, groupParts } from './parts.ts'
-import { readRewards } from './reward_reading.ts'
+import { readRewards, type Carrier } from './reward_reading.ts'
 import type { Agent, Call, Place, Problem, Reward, Tool } from './rollout.ts'
 import { hintOfItem, splitKey } from './routing.ts'
 import { messageSharer } from './share_messages.ts'
 import { askerFor } from './signs.ts'
-import type { Item, LogRecord, Span } from './span.ts'
+import type { Item, LogRecord } from './span.ts'
+import { spanTable, type SpanTable } from './span_table.ts'
 import { mergeExecutions, reconcileTools } from './tools.ts'
-import { buildTree, nodesById, type SpanTree } from './tree.ts'
+import { buildTree, type SpanTree } from './tree.ts'
 
 export interface ReadResult {
   /** By start time. */
@@ -34,71 +36,108 @@ export interface ReadResult {
 }
 
 /**
- * @param items in any order. In an array a span may come twice, and counts once. Whatever else gives items gives each once, and what was
- * read of a span is let go before the next is asked for: of a huge rollout only what was found in it is held.
+ * @param items in any order. In an array a span may come twice, and what its copies say is joined; of whatever else gives items the first
+ * counts, and what was read of a span is let go before the next is asked for: of a huge rollout only what was found in it is held.
+ * @param note is shown each item that counts
  */
-export function readItems(items: Iterable<Item>, dialects: readonly Dialect[]): ReadResult {
+export function readItems(
+  items: Iterable<Item | Stranger>,
+  dialects: readonly Dialect[],
+  note: (item: Item | Stranger) => void = () => {},
+): ReadResult {
   const problems: Problem[] = []
-  const { seen, logs } = seeAll(Array.isArray(items) ? distinctItems(items as readonly Item[]) : items, dialects, problems)
-  const spans = seen.map(({ span }) => span)
-  const nodes = nodesById(spans)
-  const nodeOf = (trace_id: string, span_id: string) => nodes.get(trace_id)?.get(span_id) ?? -1
-  const tree = buildTree(spans, nodes)
+  const distinct = Array.isArray(items) ? distinctItems(items as readonly Item[]) : items
+  const { table, told, logs } = seeAll(distinct, dialects, note, problems)
+  const order = table.byTime()
+  const nodes = placesIn(order)
+  const tree = buildTree(table, order, nodes)
   if (tree.cycles > 0) problems.push({ reason: 'parent_cycle', span_id: '', detail: `${tree.cycles} parent links were cut` })
+  const nodeOf = (trace_id: string, span_id: string) => nodes[table.findText(trace_id, span_id)] ?? -1
 
   const found: Found[] = []
-  seen.forEach(({ span, read }, node) => read && found.push({ item: span, node, ...read }))
+  const carriers: Carrier[] = []
+  const readings = new Array<Reading | null>(tree.count).fill(null)
+  for (const { number, item, read, carried } of told.sort((a, b) => nodes[a.number]! - nodes[b.number]!)) {
+    const node = nodes[number]!
+    if (read) found.push({ item, node, ...read })
+    if (read) readings[node] = read.reading
+    if (carried) carriers.push({ ...carried, node })
+  }
   for (const item of logs) {
     const read = readItem(item, dialects, problems)
     if (read) found.push({ item, node: nodeOf(item.trace_id, item.span_id), ...read })
   }
-  const readings = seen.map(({ read }) => read && read.reading)
   const lineage = lineageOf(tree, readings)
   const agentOf = ({ node }: Place) => (node === -1 ? -1 : lineage.agent[node]!)
 
   const ownerOf = (trace_id: string, span_id: string) => callAround(nodeOf(trace_id, span_id), readings, lineage)
 
   const { calls: recorded, tools: ran, agents } = collect(found, ownerOf, lineage, problems)
-  const { calls: distinct, duplicates } = mergeDuplicates(recorded, lineage.call)
-  const calls = checkCompleteness(distinct, agentOf)
+  const { calls: distinctCalls, duplicates } = mergeDuplicates(recorded, lineage.call)
+  const calls = checkCompleteness(distinctCalls, agentOf)
   const tools = reconcileTools(calls, mergeExecutions(ran, lineage.tool, agentOf), agentOf)
-  const carriersOf = (node: number) => seen[node]!.carriers
-  const rewards = readRewards({ spans, logs, calls, nodeOf, lineage, problems }, carriersOf, dialects)
+  const rewards = readRewards({ carriers, logs, calls, nodeOf, nodeAnywhere: anywhere(table, order), lineage, problems }, dialects)
   const outside = found.filter(({ item, node }) => item.signal === 'log' && node === -1).map(({ item }) => item)
   return {
     ...{ calls, tools, agents, rewards, tree, problems, duplicates },
-    spans: spans.length + outside.length,
-    traces: new Set([...spans, ...outside].map(({ trace_id }) => trace_id)).size,
+    spans: tree.count + outside.length,
+    traces: new Set([...table.traces, ...outside.map(({ trace_id }) => trace_id)]).size,
   }
 }
 
-interface Seen {
-  /** Whole where it may carry scores, else what remains of it. */
-  readonly span: Span
-  readonly read: Pick<Found, 'dialect' | 'reading'> | null
-  readonly carriers: readonly Dialect[]
+/** The place of each number in the list. */
+function placesIn(order: Uint32Array): Uint32Array {
+  const places = new Uint32Array(order.length)
+  for (let i = 0; i < order.length; i++) places[order[i]!] = i
+  return places
 }
 
-/** Spans by start time, each read; and log records by time: those of one moment keep their order, which is that of a conversation. */
-function seeAll(items: Iterable<Item>, dialects: readonly Dialect[], problems: Problem[]): { seen: Seen[]; logs: LogRecord[] } {
+/** Finds the node of a span in whatever trace it is: asked of few. */
+function anywhere(table: SpanTable, order: Uint32Array): (span_id: string) => number {
+  let known: Map<string, number> | undefined
+  return (span_id) => {
+    known ??= new Map(Array.from(order, (number, node) => [table.idOf(number), node]))
+    return known.get(span_id) ?? -1
+  }
+}
+
+/** What a dialect said of a span, by its number in the table; or that it may carry scores: then it is here whole. */
+interface Told {
+  readonly number: number
+  readonly item: Remains
+  readonly read: Pick<Found, 'dialect' | 'reading'> | null
+  readonly carried: Omit<Carrier, 'node'> | null
+}
+
+/** Every span in its place, those that say something read; and log records by time: those of one moment keep their order, which is that of a conversation. */
+function seeAll(
+  items: Iterable<Item | Stranger>,
+  dialects: readonly Dialect[],
+  note: (item: Item | Stranger) => void,
+  problems: Problem[],
+): { table: SpanTable; told: Told[]; logs: LogRecord[] } {
   const ask = askerFor(dialects)
   const share = messageSharer()
-  const seen: Seen[] = []
+  const table = spanTable()
+  const told: Told[] = []
   const logs: LogRecord[] = []
   for (const item of items) {
     if (item.signal === 'log') {
+      note(item)
       logs.push(item)
       continue
     }
+    const number = table.add(item.signal === 'span' ? item : item.payload)
+    if (number === -1) continue
+    note(item)
+    if (item.signal !== 'span') continue
     const { readers, carriers } = ask(item)
     const read = readItem(item, readers, problems)
-    const isSmall = readers.length === 0
-    seen.push({ span: carriers.length > 0 || isSmall ? item : remainsOf(item), read: read && shared(read, share), carriers })
+    if (!read && carriers.length === 0) continue
+    const carried = carriers.length > 0 ? { span: item, dialects: carriers } : null
+    told.push({ number, item: remainsOf(item), read: read && shared(read, share), carried })
   }
-  return {
-    seen: seen.sort(({ span: a }, { span: b }) => compare(a.start_time || a.end_time, b.start_time || b.end_time)),
-    logs: logs.sort((a, b) => compare(a.time, b.time)),
-  }
+  return { table, told, logs: logs.sort((a, b) => compare(a.time, b.time)) }
 }
 
 function shared<Read extends Pick<Found, 'reading'>>(read: Read, share: (message: Message) => Message): Read {
@@ -109,7 +148,7 @@ function shared<Read extends Pick<Found, 'reading'>>(read: Read, share: (message
 }
 
 /** One malformed span costs one span. */
-function readItem(item: Item, dialects: readonly Dialect[], problems: Problem[]): Seen['read'] {
+function readItem(item: Item, dialects: readonly Dialect[], problems: Problem[]): Told['read'] {
   const dialect = dialects.find(({ matches }) => matches(item))
   if (!dialect) return null
   try {
@@ -158,7 +197,7 @@ function collect(
 }
 
 /** The name of the agent above is trusted; instrumentations write a default on every call. */
-function toCall(item: Item, reading: CallReading, at: Place, agentAbove: string | undefined): Call {
+function toCall(item: Remains | LogRecord, reading: CallReading, at: Place, agentAbove: string | undefined): Call {
   const flags: Flag[] = [...reading.flags]
   if (item.dropped_attributes > 0) flags.push('droppedAttributes')
   if (item.signal === 'span' && item.end_time === 0n) flags.push('unfinished')

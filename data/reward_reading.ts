@@ -7,23 +7,30 @@ import type { Call, Problem, Reward } from './rollout.ts'
 import type { Item, LogRecord, Span } from './span.ts'
 
 interface Run {
-  /** By node. */
-  readonly spans: readonly Span[]
+  /** Spans that may carry scores, by node. */
+  readonly carriers: readonly Carrier[]
   readonly logs: readonly LogRecord[]
   readonly calls: readonly Call[]
   readonly nodeOf: (trace_id: string, span_id: string) => number
+  /** In whatever trace; the last one of that id. */
+  readonly nodeAnywhere: (span_id: string) => number
   readonly lineage: Lineage
   readonly problems: Problem[]
 }
 
+export interface Carrier {
+  readonly span: Span
+  readonly node: number
+  /** Those in which it may carry scores. */
+  readonly dialects: readonly Dialect[]
+}
+
 /**
  * A score may stand on any span, whatever else it is. In the order in which they were given.
- * @param carriersOf the dialects in which a span, by its node, may carry scores
- * @param dialects those in which log records may
+ * @param dialects those in which log records may carry scores
  */
-export function readRewards(run: Run, carriersOf: (node: number) => readonly Dialect[], dialects: readonly Dialect[]): Reward[] {
-  const rewards: Reward[] = []
-  run.spans.forEach((span, node) => rewards.push(...rewardsOf(span, node, carriersOf(node), run)))
+export function readRewards(run: Run, dialects: readonly Dialect[]): Reward[] {
+  const rewards = run.carriers.flatMap((carrier) => rewardsOf(carrier.span, carrier.node, carrier.dialects, run))
   for (const record of run.logs) rewards.push(...rewardsOf(record, run.nodeOf(record.trace_id, record.span_id), dialects, run))
   if (rewards.length === 0) return rewards
   const target = targetFinder(run)
@@ -83,16 +90,14 @@ function report(reading: RewardReading, { span_id }: Item, problems: Problem[]):
 }
 
 /** A response id says which call is meant more surely than the span in which the score was written. */
-function targetFinder({ spans, calls, nodeOf }: Run): (target: Target | undefined) => number | undefined {
+function targetFinder({ calls, nodeOf, nodeAnywhere }: Run): (target: Target | undefined) => number | undefined {
   const byResponse = new Map(calls.map(({ response_id, node }) => [response_id, node]))
   const merged = new Map(calls.flatMap(({ merged_span_ids, node }) => merged_span_ids.map((id) => [id, node] as const)))
-  let inAnyTrace: Map<string, number> | undefined
   return (target) => {
     const { response_id, span_id, trace_id } = target ?? {}
     const call = response_id === undefined ? undefined : byResponse.get(response_id)
     if (call !== undefined || !span_id) return call
-    if (trace_id === undefined) inAnyTrace ??= new Map(spans.map((span, node) => [span.span_id, node]))
-    const node = merged.get(span_id) ?? (trace_id === undefined ? inAnyTrace!.get(span_id) : nodeOf(trace_id, span_id))
+    const node = merged.get(span_id) ?? (trace_id === undefined ? nodeAnywhere(span_id) : nodeOf(trace_id, span_id))
     return node === -1 ? undefined : node
   }
 }

@@ -71,7 +71,7 @@ function placesIn(keys: readonly string[]): readonly number[] {
   return found
 }
 
-export function hintOfItem(item: Item, groupBy: GroupBy): string {
+export function hintOfItem(item: Pick<Item, 'attributes' | 'resource'>, groupBy: GroupBy): string {
   return read((key) => item.attributes[key], groupBy) || read((key) => item.resource[key], groupBy)
 }
 
@@ -107,16 +107,22 @@ type FactKey = (typeof FACT_KEYS)[number]
 const LARGEST_GROUP = 2 ** 32 - 1
 
 /** The items are shown to it one by one. */
-export function factsTaker(): { take(item: Item): void; facts(): Facts } {
+export function factsTaker(): { take(item: Item): void; takeResource(resource: Attributes): void; facts(): Facts } {
   const said: Record<FactKey, string> = { 'leyden.task.id': '', 'leyden.group.id': '', 'leyden.group.size': '', 'leyden.mode': '' }
-  let resource: Attributes | undefined
+  let latest: Attributes | undefined
+
+  function takeResource(resource: Attributes): void {
+    if (resource === latest) return
+    latest = resource
+    for (const key of FACT_KEYS) if (said[key] === '') said[key] = text(resource[key])
+  }
+
   return {
     take(item) {
       for (const key of FACT_KEYS) if (said[key] === '') said[key] = text(item.attributes[key])
-      if (item.resource === resource) return
-      resource = item.resource
-      for (const key of FACT_KEYS) if (said[key] === '') said[key] = text(resource[key])
+      takeResource(item.resource)
     },
+    takeResource,
     facts() {
       const size = Number(said['leyden.group.size'])
       return {

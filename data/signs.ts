@@ -12,12 +12,8 @@ export interface Asked {
   readonly carriers: readonly Dialect[]
 }
 
-/** Dialects as bits of a word. */
-const MOST_DIALECTS = 31
-interface Bits {
-  readonly readers: number
-  readonly carriers: number
-}
+/** Bits of a word: one for each dialect that may match, then one for each that may have rewards. */
+const MOST_BITS = 31
 
 const NO_SIGNS: Signs = {}
 
@@ -45,39 +41,30 @@ function knownSigns(dialects: readonly Dialect[]): SignsOfAll {
 const known = new WeakMap<readonly Dialect[], SignsOfAll>()
 
 function workOut(dialects: readonly Dialect[]): SignsOfAll {
-  if (dialects.length > MOST_DIALECTS) throw new Error(`${dialects.length} dialects, where a word has bits for ${MOST_DIALECTS}`)
   const carriers = dialects.filter(({ rewards }) => rewards)
+  const count = dialects.length + carriers.length
+  if (count > MOST_BITS) throw new Error(`dialects need ${count} bits, where a word has ${MOST_BITS}`)
   const all: Asked = { readers: dialects, carriers }
+  const signs = [...dialects.map((dialect) => dialect.signs), ...carriers.map(({ rewardSigns = NO_SIGNS }) => rewardSigns)]
   const meaning = (says: (signs: Signs, text: string) => boolean | undefined) =>
-    remembered((text: string): Bits => ({
-      readers: bitsOf(dialects.map(({ signs }) => says(signs, text))),
-      carriers: bitsOf(carriers.map(({ rewardSigns = NO_SIGNS }) => says(rewardSigns, text))),
-    }))
+    remembered((text: string) => bitsOf(signs.map((one) => says(one, text))))
   const ofKey = meaning(({ keys }, key) => keys?.some((sign) => (sign.endsWith('.') ? key.startsWith(sign) : key === sign)))
   const ofName = meaning(({ names }, name) => names?.test(name))
   const ofScope = meaning(({ scopes }, name) => scopes?.test(name))
   const ofEvent = meaning(({ events }, name) => events?.test(name))
-  const readersOf = remembered((bits: number) => dialects.filter((_, i) => bits & (1 << i)))
-  const carriersOf = remembered((bits: number) => carriers.filter((_, i) => bits & (1 << i)))
+  const askedBy = remembered((bits: number): Asked => {
+    const isSet = (bit: number) => (bits & (1 << bit)) !== 0
+    return { readers: dialects.filter((_, i) => isSet(i)), carriers: carriers.filter((_, i) => isSet(dialects.length + i)) }
+  })
 
   function ask({ name, scope, attributes, events }: Span): Asked {
-    const byName = ofName(name)
-    const byScope = ofScope(scope.name)
-    let readers = byName.readers | byScope.readers
-    let carriers = byName.carriers | byScope.carriers
-    const add = (bits: Bits) => {
-      readers |= bits.readers
-      carriers |= bits.carriers
-    }
-    for (const key in attributes) add(ofKey(key))
-    for (const event of events) add(ofEvent(event.name))
-    return { readers: readersOf(readers), carriers: carriersOf(carriers) }
+    let bits = ofName(name) | ofScope(scope.name)
+    for (const key in attributes) bits |= ofKey(key)
+    for (const event of events) bits |= ofEvent(event.name)
+    return askedBy(bits)
   }
 
-  const isSign = (meaningOf: (text: string) => Bits) => (text: string) => {
-    const { readers, carriers } = meaningOf(text)
-    return (readers | carriers) !== 0
-  }
+  const isSign = (meaningOf: (text: string) => number) => (text: string) => meaningOf(text) !== 0
   const marks = { name: isSign(ofName), key: isSign(ofKey), event: isSign(ofEvent) }
   return { ask: (item) => (item.signal === 'log' ? all : ask(item)), marks, isScope: isSign(ofScope) }
 }

@@ -1,9 +1,9 @@
 // The span tree of a rollout as flat arrays. Iterative throughout: a tree may be 10,000 deep.
 // What happened before what in it is causality.ts.
 
-import type { Span } from './span.ts'
+import { STRIDE, WORD, type SpanTable } from './span_table.ts'
 
-const MILLISECOND = 1_000_000n
+const MILLISECOND = 1_000_000
 
 /** Node i is the i-th span. Times are microseconds since the rollout's first start. */
 export interface SpanTree {
@@ -21,57 +21,67 @@ export interface SpanTree {
   readonly cycles: number
 }
 
-/** A parent is looked for in the span's own trace; where several spans carry one id, the first is the parent of all. */
-export function buildTree(spans: readonly Span[], nodes = nodesById(spans)): SpanTree {
-  const count = spans.length
+/**
+ * A parent is looked for in the span's own trace.
+ * @param order the span of each node, by its number in the table
+ * @param nodes the node of each span
+ */
+export function buildTree({ count, words, find }: SpanTable, order: Uint32Array, nodes: Uint32Array): SpanTree {
   const parent = new Int32Array(count).fill(-1)
   const start = new Float64Array(count)
   const end = new Float64Array(count)
-  const first = firstStart(spans)
+  const first = earliestStart(words, count)
   let orphans = 0
   let cycles = 0
 
-  for (let i = 0; i < count; i++) {
-    const span = spans[i]!
-    start[i] = microseconds(first, span.start_time || span.end_time || first)
-    end[i] = Math.max(start[i]!, microseconds(first, sureEnd(span) || span.start_time || first))
-    if (span.parent_span_id === '') continue
-    if (span.parent_span_id === span.span_id) cycles++
-    else parent[i] = nodes.get(span.trace_id)!.get(span.parent_span_id) ?? -1
-    if (parent[i] === -1 && span.parent_span_id !== span.span_id) orphans++
+  for (let node = 0; node < count; node++) {
+    const at = order[node]! * STRIDE
+    start[node] = microseconds(words, isZero(words, at + WORD.start) ? at + WORD.end : at + WORD.start, first)
+    end[node] = Math.max(start[node]!, microseconds(words, at + WORD.end, first, surplus(words, at)))
+    if (isZero(words, at + WORD.parent)) continue
+    const high = words[at + WORD.parent]!
+    const low = words[at + WORD.parent + 1]!
+    const isOwn = high === words[at + WORD.id] && low === words[at + WORD.id + 1]
+    const found = isOwn ? -1 : find(words[at + WORD.trace]!, high, low)
+    if (found !== -1) parent[node] = nodes[found]!
+    else if (isOwn) cycles++
+    else orphans++
   }
   cycles += cutCycles(parent, start)
-  return { count, origin: first, parent, start, end, orphans, cycles }
+  return { count, origin: first === -1 ? 0n : bigintAt(words, first), parent, start, end, orphans, cycles }
+}
+
+const HIGH = 2 ** 32
+const isZero = (words: Uint32Array, at: number): boolean => words[at] === 0 && words[at + 1] === 0
+const bigintAt = (words: Uint32Array, at: number): bigint => (BigInt(words[at]!) << 32n) | BigInt(words[at + 1]!)
+
+/** Where the earliest start of all stands; -1 where no span has one. */
+function earliestStart(words: Uint32Array, count: number): number {
+  let first = -1
+  for (let at = WORD.start; at < count * STRIDE; at += STRIDE) {
+    if (isZero(words, at)) continue
+    if (first === -1 || (words[at]! - words[first]! || words[at + 1]! - words[first + 1]!) < 0) first = at
+  }
+  return first
+}
+
+/** From the first start to a time less some nanoseconds; 0 where the exporter left the time out. */
+function microseconds(words: Uint32Array, at: number, first: number, less = 0): number {
+  if (isZero(words, at)) return 0
+  const high = words[at]! - (first === -1 ? 0 : words[first]!)
+  const low = words[at + 1]! - (first === -1 ? 0 : words[first + 1]!)
+  return (high * HIGH + (low - less)) / 1_000
 }
 
 /**
  * The SDK for JavaScript takes a start from a clock of whole milliseconds, which lags by up to one, and adds the exact duration: what
- * came next seems to have begun before that end. Behind such a start only the end's milliseconds are sure.
+ * came next seems to have begun before that end. Behind such a start only the end's milliseconds are sure: so many nanoseconds are not.
  */
-function sureEnd({ start_time, end_time }: Span): bigint {
-  return start_time > 0n && start_time % MILLISECOND === 0n ? end_time - (end_time % MILLISECOND) : end_time
-}
+const surplus = (words: Uint32Array, at: number): number =>
+  isZero(words, at + WORD.start) || inMillisecond(words, at + WORD.start) > 0 ? 0 : inMillisecond(words, at + WORD.end)
 
-function firstStart(spans: readonly Span[]): bigint {
-  let first = 0n
-  for (const { start_time } of spans) if (start_time !== 0n && (first === 0n || start_time < first)) first = start_time
-  return first
-}
-
-/** By trace and span; the first of an id. */
-export function nodesById(spans: readonly Span[]): Map<string, Map<string, number>> {
-  const traces = new Map<string, Map<string, number>>()
-  // Backwards, so that the first is what stays.
-  for (let i = spans.length - 1; i >= 0; i--) {
-    const { trace_id, span_id } = spans[i]!
-    let nodes = traces.get(trace_id)
-    if (!nodes) traces.set(trace_id, (nodes = new Map()))
-    nodes.set(span_id, i)
-  }
-  return traces
-}
-
-const microseconds = (first: bigint, time: bigint) => Number(time - first) / 1_000
+const inMillisecond = (words: Uint32Array, at: number): number =>
+  ((words[at]! % MILLISECOND) * (HIGH % MILLISECOND) + words[at + 1]!) % MILLISECOND
 
 /** Makes the earliest-starting span of every cycle a root. Each node is walked over once. */
 function cutCycles(parent: Int32Array, start: Float64Array): number {

@@ -91,8 +91,21 @@ export function decodeMessages(value: Value | undefined): Decoded {
   return parsed === undefined ? decode(value) : { value: parsed, truncated: false }
 }
 
-const mayBeCut = (json: Uint8Array): boolean =>
-  Buffer.from(json.buffer, json.byteOffset, json.byteLength).subarray(-400).includes('TRUNCATED')
+/** Whether it may end with a mark, which is in brackets and has none within. Most lists end with more than one. */
+function mayBeCut(json: Uint8Array): boolean {
+  let at = json.length - 1
+  while (json[at]! <= SPACE) at--
+  if (json[at] !== BRACKET_END) return false
+  const furthest = at - LONGEST_MARK
+  for (at--; at > furthest && json[at] !== BRACKET_END; at--) if (json[at] === BRACKET) return true
+  return false
+}
+
+const BRACKET = '['.charCodeAt(0)
+const BRACKET_END = ']'.charCodeAt(0)
+const SPACE = ' '.charCodeAt(0)
+/** decode() looks at so many characters. */
+const LONGEST_MARK = 80 * 3
 
 function parseJson(text: string): Value | undefined {
   try {

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 
 import { readDocument } from '../data/document.ts'
 import { expectedShape } from '../data/expected_shape.ts'
-import { itemReader } from '../data/item_reader.ts'
+import { itemReader, type Stranger } from '../data/item_reader.ts'
 import { fromJson } from '../data/otlp_json.ts'
 import { parseJson } from '../data/parse_json.ts'
 import { readItems } from '../data/reading.ts'
@@ -55,7 +55,7 @@ const inBytes = (base64: string): string => Buffer.from(replaced(Buffer.from(bas
 const elsewhere = (text: string): string => replaced(text.replace(/(?<="bytesValue":\s*")[^"]*/g, inBytes))
 
 /** Those that the whole document would give, in its order, as the rollouts connector reads them. */
-function itemsInBytes(text: string): Item[] {
+function itemsInBytes(text: string): (Item | Stranger)[] {
   const readOne = itemReader(dialects)
   return (['traces', 'logs'] as const).flatMap((signal) => {
     const { batch } = scan(signal, fromJson(signal, parseJson(text)))

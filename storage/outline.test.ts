@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 
 import type { Span } from '../data/span.ts'
-import { buildTree } from '../data/tree.ts'
 import { causalityOf } from '../data/causality.ts'
 import { rollout } from '../test/conformance.ts'
+import { treeOf } from '../test/random.ts'
 import { outline } from './outline.ts'
 
 /** A span of a tree; times in microseconds. */
@@ -11,7 +11,7 @@ const span = (span_id: string, parent_span_id: string, start: number, end: numbe
   ({ span_id, parent_span_id, trace_id: 't', start_time: BigInt(1_001 + start) * 1_000n, end_time: BigInt(1_001 + end) * 1_000n }) as Span
 
 test('only what leads to calls, tools and rewards is kept, in its order', () => {
-  const tree = buildTree([
+  const tree = treeOf([
     span('root', '', 0, 100),
     span('noise', 'root', 1, 2),
     span('agent', 'root', 5, 90),
@@ -43,7 +43,7 @@ test('only what leads to calls, tools and rewards is kept, in its order', () => 
 
 test('a span without duration lasts as long as what was below it, also when that is left out', () => {
   const spans = [span('root', '', 0, 0), span('agent', 'root', 5, 5), span('deep', 'agent', 7, 60), span('call', 'root', 70, 80)]
-  const tree = buildTree(spans)
+  const tree = treeOf(spans)
   const one = rollout({ calls: 2 })
   const calls = [
     { ...one.transitions[0]!.call, span_id: 'agent', node: 1 },

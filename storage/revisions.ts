@@ -8,7 +8,6 @@ import { itemReader, type ItemReader } from '../data/item_reader.ts'
 import { heldItems, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey, splitKey, type GroupBy } from '../data/routing.ts'
-import type { Item } from '../data/span.ts'
 import type { RawItem } from '../data/span_batch.ts'
 import { readBack, type Limits } from './read_back.ts'
 import type { Storage } from './storage.ts'
@@ -117,7 +116,7 @@ const REWARDS = { items: 10_000, bytes: 1 << 20 }
 const newestArrival = (part: readonly Due[]): number => Math.max(...part.map(({ rollout }) => rollout.last_at))
 
 /** Of a huge rollout what was read of one item, and its bytes, are let go before the next. */
-function* drained(raws: RawItem[], read: ItemReader): Generator<Item> {
+function* drained(raws: RawItem[], read: ItemReader): Generator<ReturnType<ItemReader>> {
   raws.reverse()
   for (let raw = raws.pop(); raw; raw = raws.pop()) yield read(raw)
 }

@@ -10,9 +10,9 @@ import { fromJson } from '../data/otlp_json.ts'
 import { readItem, scan } from '../data/scan.ts'
 import type { Span } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { buildTree } from '../data/tree.ts'
 import type { Component, Context, Instances, Item, Kind, Signal } from '../pipeline/component.ts'
 import { readConfig, type Fields, type Problem } from '../pipeline/schema.ts'
+import { treeOf } from './random.ts'
 import { chat, endOf, traces, type SpanSpec } from './spans.ts'
 
 /** `options` are those without which the component cannot be configured. */
@@ -156,7 +156,7 @@ export function rollout({
     spans: spans.length,
     covered_until: Number(root.end_time / 1_000_000n),
     trace_ids: [root.trace_id],
-    tree: buildTree(spans),
+    tree: treeOf(spans),
     calls,
     tools: [],
     rewards: [],

@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs'
 
 import { causalityOf } from '../data/causality.ts'
 import type { AirClass } from '../data/rollout.ts'
-import { buildTree } from '../data/tree.ts'
-import { span } from './random.ts'
+import { span, treeOf } from './random.ts'
 
 interface RolloutCase {
   rollout_id: string
@@ -42,7 +41,7 @@ export function grow({ calls, tools }: RolloutCase) {
     const asked = tools.filter((tool) => tool.id.startsWith(`${call.id}.`))
     for (const [i, tool] of asked.entries()) spans.push(span(tool.id, parent, call.start + 3 + i, call.start + 4 + i))
   }
-  const tree = buildTree(spans)
+  const tree = treeOf(spans)
   const nodeOf = (id: string) => spans.findIndex((s) => s.span_id === id)
   return { tree, causality: causalityOf(tree), nodeOf, idOf: (node: number) => spans[node]?.span_id ?? null }
 }

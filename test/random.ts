@@ -1,6 +1,8 @@
 // Seeded chance, and messy span trees made of it, for property tests.
 
 import type { Span } from '../data/span.ts'
+import { spanTable } from '../data/span_table.ts'
+import { buildTree, type SpanTree } from '../data/tree.ts'
 
 /** Mulberry32: a small generator with a seed. `random(n)` is an integer from 0 to n - 1. */
 export function seeded(seed: number): (n: number) => number {
@@ -40,4 +42,17 @@ export function randomSpans(random: (n: number) => number, count: number, length
     const parent = random(6) === 0 ? '' : String(random(count))
     return span(String(i), parent, start, random(8) === 0 ? -1 : start + random(1 + random(length / 2)))
   })
+}
+
+/** Node i is the i-th span. Ids may be any texts. */
+export function treeOf(spans: readonly Span[]): SpanTree {
+  const ids = new Map([['', '']])
+  const idOf = (id: string) => {
+    if (!ids.has(id)) ids.set(id, ids.size.toString(16).padStart(16, '0'))
+    return ids.get(id)!
+  }
+  const table = spanTable()
+  for (const one of spans) table.add({ ...one, span_id: idOf(one.span_id), parent_span_id: idOf(one.parent_span_id) })
+  const asTheyCame = Uint32Array.from({ length: table.count }, (_, i) => i)
+  return buildTree(table, asTheyCame, asTheyCame)
 }
