@@ -8,6 +8,7 @@ import { Pool, util, type Dispatcher } from 'undici'
 
 import type { Context } from '../../pipeline/component.ts'
 import type { Policies } from '../../storage/policies.ts'
+import type { Api } from '../api.ts'
 import { ApiError } from '../errors.ts'
 import { isJson, type Json } from '../fields.ts'
 import { EVENT_STREAM, eventsIn } from '../sse.ts'
@@ -39,6 +40,13 @@ interface Sink {
   end(): void
 }
 type OpenSink = (status: number, headers: Headers, resume: () => void) => Sink
+
+/** Of a stream. */
+interface Kept {
+  readonly chunks: Buffer[]
+  /** Of all that came; past the limit, chunks are not kept. */
+  size: number
+}
 
 /** Headers of an answer that are passed on; and all that begin with x-ratelimit-. */
 const ANSWER_HEADERS = new Set([
@@ -164,24 +172,22 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
         if (status >= 400 ? !body : !looksLikeJson(bytes)) throw notJson(url, status, headers, bytes)
         response.writeHead(status, { ...answerHeaders(headers), 'content-length': bytes.length }).end(bytes)
         if (body) throw refusal(status, body)
-        // What it says is read when the client has it.
-        said.response = () => jsonIn(bytes)
+        said.response = readLater(bytes)
       },
     }
   }
 
   /** Waits for a client that is slow, so that nothing piles up here. */
   function streamed({ api, response }: EngineCall, headers: Headers, said: Said, resume: () => void): Sink {
-    const kept: Buffer[] = []
-    let size = 0
-    said.response = () => (size > MAX_RECORDED_BYTES ? undefined : api.join(eventsIn(Buffer.concat(kept).toString())))
+    const kept: Kept = { chunks: [], size: 0 }
+    said.response = joinLater(api, kept)
     response.writeHead(200, answerHeaders(headers))
     response.socket?.setNoDelay(true)
     return {
       data(chunk) {
         said.first_token_at ??= Date.now()
-        size += chunk.length
-        if (size <= MAX_RECORDED_BYTES) kept.push(chunk)
+        kept.size += chunk.length
+        if (kept.size <= MAX_RECORDED_BYTES) kept.chunks.push(chunk)
         if (response.write(chunk)) return true
         response.once('drain', resume)
         return false
@@ -238,6 +244,14 @@ function looksLikeJson(bytes: Buffer): boolean {
 const [OPEN, CLOSE] = [0x7b, 0x7d]
 /** Spaces, tabs and ends of lines. */
 const isBlank = (byte: number | undefined): boolean => byte === 0x20 || (byte !== undefined && byte >= 0x09 && byte <= 0x0d)
+
+// What an answer says is read when the client has it. These are made out of sight of all else that a request is made of: what such a function
+// sees lives as long as it does, and objects that live long enough to be moved are what makes the pauses of garbage collection long.
+const readLater = (bytes: Buffer) => () => jsonIn(bytes)
+const joinLater =
+  ({ join }: Api, kept: Kept) =>
+  () =>
+    kept.size > MAX_RECORDED_BYTES ? undefined : join(eventsIn(Buffer.concat(kept.chunks).toString()))
 
 function jsonIn(bytes: Buffer): Json | undefined {
   try {
