@@ -210,10 +210,38 @@ export function prependBytes(w: Writer, value: Buffer): void {
   prependVarint(w, value.length)
 }
 
+/** A text so short is written here, where it is ASCII: Node takes longer to be called. */
+const SHORT = 48
+
 /** UTF-8; half a surrogate pair becomes U+FFFD. */
 export function prependText(w: Writer, value: string): void {
+  if (value.length <= SHORT && prependAscii(w, value)) return
   const length = Buffer.byteLength(value)
   const at = room(w, length)
   w.bytes.write(value, at)
+  prependVarint(w, length)
+}
+
+/** False, and nothing is written, where it is not ASCII. */
+function prependAscii(w: Writer, value: string): boolean {
+  const { length } = value
+  const at = room(w, length)
+  for (let i = 0; i < length; i++) {
+    const code = value.charCodeAt(i)
+    if (code > 0x7f) {
+      w.at += length
+      return false
+    }
+    w.bytes[at + i] = code
+  }
+  prependVarint(w, length)
+  return true
+}
+
+/** The bytes that hex digits stand for. */
+export function prependHex(w: Writer, hex: string): void {
+  const length = hex.length / 2
+  const at = room(w, length)
+  w.bytes.write(hex, at, 'hex')
   prependVarint(w, length)
 }

@@ -8,7 +8,7 @@ import type { Said } from './engines/engine.ts'
 import type { ApiError } from './errors.ts'
 import { isJson, type Json } from './fields.ts'
 import type { Origin } from './origin.ts'
-import { spanBytes, type Attribute } from './span_bytes.ts'
+import type { SpanWriter, WriteAttribute } from './span_bytes.ts'
 
 export interface CallRecord {
   readonly span_id: string
@@ -31,41 +31,41 @@ export interface CallRecord {
 const CLIENT = 3
 const SERVER = 2
 
-/** As spanBytes has it. */
-export function callSpan(record: CallRecord): Buffer {
+/** Adds its span to those that wait to be sent. */
+export function addCall(spans: SpanWriter, record: CallRecord): void {
   const { trace_id, span_id, parent_span_id, origin, operation, said, error, started_at, ended_at } = record
   const body = said.body ?? record.body ?? {}
   const model = typeof body.model === 'string' ? body.model : undefined
   const response = error ? undefined : said.response?.()
   const read = response ? readResponse(response as Value) : {}
   const server = said.server ?? record.server
-  const attributes: Record<string, Attribute | undefined> = {
-    ...origin.attributes,
-    'gen_ai.operation.name': operation,
-    'gen_ai.provider.name': said.server ? 'openai' : 'leyden',
-    'gen_ai.request.model': model,
-    ...paramsOf(body, said.params),
-    'gen_ai.response.id': read.response_id,
-    'gen_ai.response.model': read.response_model,
-    'gen_ai.response.finish_reasons': response ? finishReasons(response) : undefined,
-    'gen_ai.usage.input_tokens': read.usage?.input,
-    'gen_ai.usage.output_tokens': read.usage?.output,
-    'gen_ai.input.messages': messagesText(readRequest(body as Value)),
-    'gen_ai.output.messages': response && messagesText(answersIn(response, read.completion)),
-    'gen_ai.tool.definitions': Array.isArray(body.tools) && body.tools.length > 0 ? JSON.stringify(body.tools) : undefined,
-    ...tokenAttributes(error ? undefined : (said.tokens ?? read.tokens)),
-    'leyden.policy.version': said.policy_version,
-    'gen_ai.response.time_to_first_chunk': said.first_token_at === undefined ? undefined : (said.first_token_at - started_at) / 1_000,
-    'server.address': server.host,
-    'server.port': server.port,
-    'error.type': error && (error.code ?? String(error.status)),
-    'http.response.status_code': error?.status,
-  }
-  return spanBytes({
-    ...{ trace_id, span_id, parent_span_id, started_at, ended_at, attributes },
+  const head = {
+    ...{ trace_id, span_id, parent_span_id, started_at, ended_at, error: error?.message },
     name: model === undefined ? operation : `${operation} ${model}`,
     kind: said.server ? CLIENT : SERVER,
-    error: error?.message,
+  }
+  spans.add(head, (attribute) => {
+    for (const key in origin.attributes) attribute(key, origin.attributes[key])
+    attribute('gen_ai.operation.name', operation)
+    attribute('gen_ai.provider.name', said.server ? 'openai' : 'leyden')
+    attribute('gen_ai.request.model', model)
+    writeParams(attribute, body, said.params)
+    attribute('gen_ai.response.id', read.response_id)
+    attribute('gen_ai.response.model', read.response_model)
+    attribute('gen_ai.response.finish_reasons', response && finishReasons(response))
+    attribute('gen_ai.usage.input_tokens', read.usage?.input)
+    attribute('gen_ai.usage.output_tokens', read.usage?.output)
+    attribute('gen_ai.input.messages', messagesText(readRequest(body as Value)))
+    attribute('gen_ai.output.messages', response && messagesText(answersIn(response, read.completion)))
+    attribute('gen_ai.tool.definitions', Array.isArray(body.tools) && body.tools.length > 0 ? JSON.stringify(body.tools) : undefined)
+    writeTokens(attribute, error ? undefined : (said.tokens ?? read.tokens))
+    attribute('leyden.policy.version', said.policy_version)
+    const { first_token_at } = said
+    attribute('gen_ai.response.time_to_first_chunk', first_token_at === undefined ? undefined : (first_token_at - started_at) / 1_000)
+    attribute('server.address', server.host)
+    attribute('server.port', server.port)
+    attribute('error.type', error && (error.code ?? String(error.status)))
+    attribute('http.response.status_code', error?.status)
   })
 }
 
@@ -76,16 +76,14 @@ const PARAMS: readonly (readonly [string, ...string[]])[] = [
 ]
 
 /** What was in force counts before what was asked. */
-function paramsOf(body: Json, inForce: Readonly<Record<string, number>> = {}): Record<string, Attribute | undefined> {
-  const params: Record<string, Attribute | undefined> = {}
+function writeParams(attribute: WriteAttribute, body: Json, inForce: Readonly<Record<string, number>> = {}): void {
   for (const names of PARAMS) {
     const value = inForce[names[0]] ?? names.map((name) => body[name]).find((asked) => typeof asked === 'number')
-    if (typeof value === 'number') params[`gen_ai.request.${names[0]}`] = value
+    if (typeof value === 'number') attribute(`gen_ai.request.${names[0]}`, value)
   }
   const stop = typeof body.stop === 'string' ? [body.stop] : Array.isArray(body.stop) ? body.stop.map(String) : []
-  if (stop.length > 0) params['gen_ai.request.stop_sequences'] = stop
-  if (typeof body.n === 'number' && body.n > 1) params['gen_ai.request.choice.count'] = body.n
-  return params
+  if (stop.length > 0) attribute('gen_ai.request.stop_sequences', stop)
+  if (typeof body.n === 'number' && body.n > 1) attribute('gen_ai.request.choice.count', body.n)
 }
 
 function finishReasons(response: Json): string[] {
@@ -102,15 +100,13 @@ function answersIn(response: Json, first: Message | undefined): Message[] {
   return completions.filter((completion) => completion !== undefined)
 }
 
-function tokenAttributes(tokens: Tokens | undefined): Record<string, Attribute | undefined> {
-  if (!tokens) return {}
+function writeTokens(attribute: WriteAttribute, tokens: Tokens | undefined): void {
+  if (!tokens) return
   const { prompt, response, logprobs, source } = tokens
-  return {
-    prompt_token_ids: prompt.length > 0 ? JSON.stringify(prompt) : undefined,
-    response_token_ids: response.length > 0 ? JSON.stringify(response) : undefined,
-    'logprobs.content': logprobs.length > 0 ? JSON.stringify(logprobs) : undefined,
-    'leyden.token_source': source === 'engine' ? source : undefined,
-  }
+  if (prompt.length > 0) attribute('prompt_token_ids', JSON.stringify(prompt))
+  if (response.length > 0) attribute('response_token_ids', JSON.stringify(response))
+  if (logprobs.length > 0) attribute('logprobs.content', JSON.stringify(logprobs))
+  if (source === 'engine') attribute('leyden.token_source', source)
 }
 
 const messagesText = (messages: readonly Message[]): string | undefined =>

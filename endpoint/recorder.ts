@@ -7,8 +7,8 @@ import { scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { Permanent, type Consumer, type Context } from '../pipeline/component.ts'
 import { messageOf } from '../pipeline/retry.ts'
-import { callSpan, type CallRecord } from './call_span.ts'
-import { requestOf } from './span_bytes.ts'
+import { addCall, type CallRecord } from './call_span.ts'
+import { createSpanWriter } from './span_bytes.ts'
 
 export interface Recorder {
   record(call: CallRecord): void
@@ -19,6 +19,8 @@ export interface Recorder {
 const RETRY_MS = 1_000
 /** Batches go no faster one after the other: for the store, many calls together cost little more than one. */
 const HAND_ON_MS = 20
+/** But no larger than this, and one call: whoever they are sent to has a limit, 4 MiB as a rule. */
+const HAND_ON_BYTES = 1024 * 1024
 /** So long calls are written at a time, for answers come first; so many may wait for it. */
 const SLICE_MS = 0.3
 const MOST_UNWRITTEN = 64
@@ -31,7 +33,7 @@ export function createRecorder(
 ): Recorder {
   /** Calls as they ended, then as spans. */
   const unwritten: CallRecord[] = []
-  let spans: Buffer[] = []
+  const spans = createSpanWriter()
   let handedOn = 0
   let timer: NodeJS.Timeout | undefined
   /** In the order in which they came. */
@@ -50,17 +52,21 @@ export function createRecorder(
 
   function writeSome(): void {
     const until = performance.now() + SLICE_MS
-    while (unwritten.length > MOST_UNWRITTEN || (unwritten.length > 0 && performance.now() < until))
-      spans.push(callSpan(unwritten.shift()!))
+    while (unwritten.length > MOST_UNWRITTEN || (unwritten.length > 0 && performance.now() < until)) write(unwritten.shift()!)
     if (unwritten.length > 0) setImmediate(writeSome)
-    if (spans.length > 0) timer ??= setTimeout(handOn, handedOn + HAND_ON_MS - performance.now())
+    if (spans.size() > 0) timer ??= setTimeout(handOn, handedOn + HAND_ON_MS - performance.now())
+  }
+
+  function write(call: CallRecord): void {
+    addCall(spans, call)
+    if (spans.size() >= HAND_ON_BYTES) handOn()
   }
 
   function handOn(): void {
-    const { batch } = scan('traces', requestOf(spans))
+    clearTimeout(timer)
+    const { batch } = scan('traces', spans.take())
     handedOn = performance.now()
     timer = undefined
-    spans = []
     if (held + batch.body.length > maxBytes) return lost(batch, 'there is no room for more calls that wait to be stored')
     held += batch.body.length
     if (waiting.length > 0) waiting.push(batch)
@@ -123,8 +129,7 @@ export function createRecorder(
 
   async function drain(ms: number): Promise<void> {
     while (unwritten.length > 0) writeSome()
-    if (spans.length > 0) handOn()
-    clearTimeout(timer)
+    if (spans.size() > 0) handOn()
     const patience = setTimeout(() => stopping.abort(), ms)
     while (underWay.size > 0) await Promise.all(underWay)
     clearTimeout(patience)

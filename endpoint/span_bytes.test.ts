@@ -2,7 +2,11 @@ import { expect, test } from 'vitest'
 
 import { decode, fromJson } from '../data/otlp_json.ts'
 import { ExportTraceServiceRequest } from '../data/otlp_messages.ts'
-import { requestOf, spanBytes, type Attribute, type WrittenSpan } from './span_bytes.ts'
+import { createSpanWriter, type Attribute, type SpanHead } from './span_bytes.ts'
+
+interface WrittenSpan extends SpanHead {
+  readonly attributes: Readonly<Record<string, Attribute | undefined>>
+}
 
 const SPANS: WrittenSpan[] = [
   {
@@ -39,9 +43,15 @@ function fromItsJson(spans: readonly WrittenSpan[]): Buffer {
   return fromJson('traces', { resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'leyden.openai' }, spans: written }] }] })
 }
 
-test('spans are written byte for byte as by way of JSON', () => {
+test('spans are written byte for byte as by way of JSON, the last one first', () => {
+  const writer = createSpanWriter()
   for (const spans of [SPANS.slice(0, 1), SPANS.slice(1), SPANS, SPANS.toReversed()]) {
-    const bytes = requestOf(spans.map(spanBytes))
+    for (const span of spans.toReversed())
+      writer.add(span, (write) => {
+        for (const [key, value] of Object.entries(span.attributes)) write(key, value)
+      })
+    const bytes = writer.take()
     expect(bytes.equals(fromItsJson(spans)), JSON.stringify(decode(ExportTraceServiceRequest, bytes)).slice(0, 2_000)).toBe(true)
+    expect(writer.size()).toBe(0)
   }
 })

@@ -1,4 +1,5 @@
-// The span of a call as OTLP's protobuf, written at once: by way of JSON (data/otlp_json.ts) it would cost a fifth of the whole endpoint.
+// Spans of calls as OTLP's protobuf, written at once: by way of JSON (data/otlp_json.ts) they would cost a fifth of the whole endpoint. The
+// writer fills its bytes from their end, so that what is written last is read first.
 
 import { encode } from '../data/otlp_json.ts'
 import { InstrumentationScope, Resource } from '../data/otlp_messages.ts'
@@ -6,6 +7,7 @@ import {
   prependBytes,
   prependDouble,
   prependFixed64,
+  prependHex,
   prependInt64,
   prependText,
   prependVarint,
@@ -14,7 +16,7 @@ import {
   written,
 } from '../data/wire.ts'
 
-export interface WrittenSpan {
+export interface SpanHead {
   /** In hex, as the next two; '' where it has no parent. */
   readonly trace_id: string
   readonly span_id: string
@@ -24,12 +26,22 @@ export interface WrittenSpan {
   /** Milliseconds since the epoch. */
   readonly started_at: number
   readonly ended_at: number
-  readonly attributes: Readonly<Record<string, Attribute | undefined>>
   /** What went wrong; undefined: nothing. */
   readonly error: string | undefined
 }
 
 export type Attribute = string | number | readonly string[]
+/** Undefined is no attribute. */
+export type WriteAttribute = (key: string, value: Attribute | undefined) => void
+
+export interface SpanWriter {
+  /** `attributes` gives them, one by one. */
+  add(head: SpanHead, attributes: (write: WriteAttribute) => void): void
+  /** Bytes of the spans since the last `take`. */
+  size(): number
+  /** Them as an export request. */
+  take(): Buffer
+}
 
 /** Tags: a field's number and wire type, `number << 3 | type`. */
 const REQUEST = { resource_spans: 0x0a }
@@ -46,94 +58,96 @@ const NS = 1_000_000n
 const OUR_RESOURCE = encode(Resource, { attributes: [{ key: 'service.name', value: { stringValue: 'leyden' } }] })
 const OUR_SCOPE = encode(InstrumentationScope, { name: 'leyden.openai' })
 
-/** One for all spans, unless one makes it larger than this. */
-let w = writer()
+/** A writer that has become larger than this is not kept. */
 const KEPT_BYTES = 1024 * 1024
 
-/** The span as a field of ScopeSpans. From its end, as the writer fills: what is written last is read first. */
-export function spanBytes(span: WrittenSpan): Buffer {
-  if (w.bytes.length > KEPT_BYTES) w = writer()
-  w.at = w.bytes.length
-  if (span.error !== undefined) writeStatus(span.error)
-  for (const key in span.attributes) {
-    const value = span.attributes[key]
-    if (value !== undefined) writeAttribute(key, value)
+export function createSpanWriter(): SpanWriter {
+  let w = writer()
+
+  function add(head: SpanHead, attributes: (write: WriteAttribute) => void): void {
+    const before = size(w)
+    if (head.error !== undefined) writeStatus(head.error)
+    attributes(writeAttribute)
+    prependFixed64(w, BigInt(head.ended_at) * NS)
+    prependVarint(w, SPAN.end)
+    prependFixed64(w, BigInt(head.started_at) * NS)
+    prependVarint(w, SPAN.start)
+    prependVarint(w, head.kind)
+    prependVarint(w, SPAN.kind)
+    writeText(SPAN.name, head.name)
+    if (head.parent_span_id !== '') writeId(SPAN.parent, head.parent_span_id)
+    writeId(SPAN.span_id, head.span_id)
+    writeId(SPAN.trace_id, head.trace_id)
+    close(SCOPE_SPANS.spans, before)
   }
-  prependFixed64(w, BigInt(span.ended_at) * NS)
-  prependVarint(w, SPAN.end)
-  prependFixed64(w, BigInt(span.started_at) * NS)
-  prependVarint(w, SPAN.start)
-  prependVarint(w, span.kind)
-  prependVarint(w, SPAN.kind)
-  writeText(SPAN.name, span.name)
-  if (span.parent_span_id !== '') writeId(SPAN.parent, span.parent_span_id)
-  writeId(SPAN.span_id, span.span_id)
-  writeId(SPAN.trace_id, span.trace_id)
-  close(SCOPE_SPANS.spans, 0)
-  return written(w)
-}
 
-/** An export request of such spans. */
-export function requestOf(spans: readonly Buffer[]): Buffer {
-  const bytes = spans.reduce((sum, { length }) => sum + length, 0)
-  w.at = w.bytes.length
-  prependBytes(w, OUR_SCOPE)
-  prependVarint(w, SCOPE_SPANS.scope)
-  close(RESOURCE_SPANS.scope_spans, -bytes)
-  prependBytes(w, OUR_RESOURCE)
-  prependVarint(w, RESOURCE_SPANS.resource)
-  close(REQUEST.resource_spans, -bytes)
-  return Buffer.concat([written(w), ...spans], size(w) + bytes)
-}
-
-/** Ends a message that began when so much was written. */
-function close(tag: number, before: number): void {
-  prependVarint(w, size(w) - before)
-  prependVarint(w, tag)
-}
-
-function writeStatus(message: string): void {
-  prependVarint(w, ERROR)
-  prependVarint(w, STATUS.code)
-  writeText(STATUS.message, message)
-  close(SPAN.status, 0)
-}
-
-function writeAttribute(key: string, value: Attribute): void {
-  const before = size(w)
-  writeValue(value)
-  close(KEY_VALUE.value, before)
-  writeText(KEY_VALUE.key, key)
-  close(SPAN.attributes, before)
-}
-
-function writeValue(value: Attribute): void {
-  if (typeof value === 'string') return writeText(ANY_VALUE.string, value)
-  if (typeof value === 'object') return writeTexts(value)
-  if (Number.isSafeInteger(value)) {
-    prependInt64(w, BigInt(value))
-    return prependVarint(w, ANY_VALUE.int)
+  function take(): Buffer {
+    prependBytes(w, OUR_SCOPE)
+    prependVarint(w, SCOPE_SPANS.scope)
+    close(RESOURCE_SPANS.scope_spans, 0)
+    prependBytes(w, OUR_RESOURCE)
+    prependVarint(w, RESOURCE_SPANS.resource)
+    close(REQUEST.resource_spans, 0)
+    const request = written(w)
+    if (w.bytes.length > KEPT_BYTES) w = writer()
+    w.at = w.bytes.length
+    return request
   }
-  prependDouble(w, value)
-  prependVarint(w, ANY_VALUE.double)
-}
 
-function writeTexts(texts: readonly string[]): void {
-  const before = size(w)
-  for (const text of texts.toReversed()) {
-    const beforeText = size(w)
-    writeText(ANY_VALUE.string, text)
-    close(ARRAY_VALUE.values, beforeText)
+  /** Ends a message that began when so much was written. */
+  function close(tag: number, before: number): void {
+    prependVarint(w, size(w) - before)
+    prependVarint(w, tag)
   }
-  close(ANY_VALUE.array, before)
-}
 
-function writeText(tag: number, text: string): void {
-  prependText(w, text)
-  prependVarint(w, tag)
-}
+  function writeStatus(message: string): void {
+    const before = size(w)
+    prependVarint(w, ERROR)
+    prependVarint(w, STATUS.code)
+    writeText(STATUS.message, message)
+    close(SPAN.status, before)
+  }
 
-function writeId(tag: number, hex: string): void {
-  prependBytes(w, Buffer.from(hex, 'hex'))
-  prependVarint(w, tag)
+  function writeAttribute(key: string, value: Attribute | undefined): void {
+    if (value === undefined) return
+    const before = size(w)
+    writeValue(value)
+    close(KEY_VALUE.value, before)
+    writeText(KEY_VALUE.key, key)
+    close(SPAN.attributes, before)
+  }
+
+  function writeValue(value: Attribute): void {
+    if (typeof value === 'string') return writeText(ANY_VALUE.string, value)
+    if (typeof value === 'object') return writeTexts(value)
+    if (Number.isSafeInteger(value)) {
+      if (value < 0) prependInt64(w, BigInt(value))
+      else prependVarint(w, value)
+      return prependVarint(w, ANY_VALUE.int)
+    }
+    prependDouble(w, value)
+    prependVarint(w, ANY_VALUE.double)
+  }
+
+  function writeTexts(texts: readonly string[]): void {
+    const before = size(w)
+    for (const text of texts.toReversed()) {
+      const beforeText = size(w)
+      writeText(ANY_VALUE.string, text)
+      close(ARRAY_VALUE.values, beforeText)
+    }
+    close(ANY_VALUE.array, before)
+  }
+
+  function writeText(tag: number, text: string): void {
+    prependText(w, text)
+    prependVarint(w, tag)
+  }
+
+  function writeId(tag: number, hex: string): void {
+    prependHex(w, hex)
+    prependVarint(w, tag)
+  }
+
+  return { add, size: () => size(w), take }
 }

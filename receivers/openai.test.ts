@@ -231,6 +231,17 @@ describe('while its spans cannot be stored', () => {
     expect(context.counts).toMatchObject({ leyden_endpoint_calls_lost: 4, receiver_refused_spans: 4 })
   })
 
+  test('many large ones go on in several batches, none of which a server would find too large', async () => {
+    const taken: { count: number; bytes: number }[] = []
+    const { post } = await startEndpoint(scripted([{ text: 'yes' }]), {
+      take: async (batches) => void taken.push(...batches.map(({ count, body }) => ({ count, bytes: body.length }))),
+    })
+    const large = { ...ask, messages: [{ role: 'user', content: 'x'.repeat(100_000) }] }
+    await Promise.all(Array.from({ length: 8 }, () => post(chat, large)))
+    while (taken.reduce((sum, { count }) => sum + count, 0) < 8) await sleep(1)
+    expect(Math.max(...taken.map(({ bytes }) => bytes))).toBeLessThan(2 * 1024 * 1024)
+  })
+
   test('what will never be taken is counted and not kept', async () => {
     const { post, context } = await startEndpoint(scripted([{ text: 'yes' }]), {
       async take() {
