@@ -175,18 +175,20 @@ export function openRollouts(limits: Limits): OpenRollouts {
     looks.push({ time, rollout })
   }
 
-  function take(rollout: OpenRollout): void {
+  /** What is taken is another object: the clock may know the one that was open for a while yet, and would keep its bytes. */
+  function take(rollout: OpenRollout): OpenRollout {
     open.delete(rollout.key)
-    if (rollout.held) lift(rollout, rollout.held)
     closed.add(rollout.key)
     if (closed.size > REMEMBERED) closed.delete(closed.values().next().value!)
+    const held = rollout.held && lifted(rollout.held)
+    if (rollout.held && !held) released++
+    return { ...rollout, held }
   }
 
-  /** Out of the ring, where it would be written over before it is read. */
-  function lift(rollout: OpenRollout, { items, chains }: Held): void {
+  /** Out of the ring, where it would be written over before it is read. Null where it was already. */
+  function lifted({ items, chains }: Held): Held | null {
     const parts = chains.map(ring.read)
-    if (parts.includes(null)) release(rollout)
-    else rollout.held = { items: [...items, ...(parts as RawItem[][]).flat()], chains: [] }
+    return parts.includes(null) ? null : { items: [...items, ...(parts as RawItem[][]).flat()], chains: [] }
   }
 
   function takeDue(now: number): Taken[] {
@@ -207,8 +209,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     for (const rollout of looked) {
       const closed_by = open.get(rollout.key) === rollout ? reasonOf(rollout) : null
       if (!closed_by) continue
-      taken.push({ rollout, closed_by })
-      take(rollout)
+      taken.push({ rollout: take(rollout), closed_by })
     }
     return taken
   }

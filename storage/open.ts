@@ -111,7 +111,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     }
   }
 
-  /** Numbers that were given out, also when it is not known what became of them. */
+  /** Numbers that were given out, as long as it is not known what became of them. */
   const used = new Map<string, number>()
 
   function use(rollouts: readonly Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision'>[]): void {
@@ -158,7 +158,10 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
       return written?.revision === rollout.revision ? written : rollout
     })
     const refused = new Set(await tables.commit(processed))
-    for (const rollout of processed) uncommitted.delete(keyOf(rollout))
+    for (const rollout of processed) {
+      uncommitted.delete(keyOf(rollout))
+      if (used.get(keyOf(rollout)) === rollout.revision) used.delete(keyOf(rollout))
+    }
     credit.committed(processed.filter((rollout) => !refused.has(rollout)))
     return assembled.filter((_, i) => refused.has(processed[i]!))
   }
