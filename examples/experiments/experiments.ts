@@ -122,14 +122,14 @@ export const races: readonly Race[] = [
     most_updates: 120,
     // Each learns at the rate that was best for it: of 0.00075, 0.0015, 0.003 and 0.006.
     arms: {
-      terminal: [
-        'processors::air::mode: "off"',
-        'processors::credit_assignment::method: identical',
-        'extensions::trainer::learning_rate: 0.0015',
-      ],
+      terminal: ['processors::air::mode: "off"', 'processors::credit_assignment::method: identical'],
       potential: [],
       // Control: the same method and the same lambdas without what they lean on.
-      'no potential': ['processors::air::mode: "off"', 'processors::credit_assignment::method: gae_turn'],
+      'no potential': [
+        'processors::air::mode: "off"',
+        'processors::credit_assignment::method: gae_turn',
+        'extensions::trainer::learning_rate: 0.003',
+      ],
     },
     goal: { arm: 'potential', share: 0.8 },
   },
