@@ -38,15 +38,15 @@ const RULES: readonly Rule[] = [
   {
     class: 'env_error',
     statuses: ['error'],
-    texts: ['connection (refused|reset|aborted|error|timed out)', 'timed out', 'rate limit', 'too many requests', 'service unavailable'],
+    texts: ['connection (refused|reset|aborted|error)|timed out|rate limit|too many requests|service unavailable'],
   },
   { class: 'policy_error', statuses: ['error'] },
   { class: 'policy_error', http_statuses: ['4??'] },
   { class: 'policy_error', grpc_statuses: ['3', '5', '6', '9', '11', '12'] },
   { class: 'policy_error', exit_codes: ['[1-9]*', '-*'] },
   // Some frameworks report success around an error, LangChain's SQL tool for one.
-  { class: 'policy_error', texts: ['^\\s*(Error|Exception|Traceback)\\b', 'no such (table|column)', 'syntax error', 'command not found'] },
-  { class: 'empty', texts: ['^\\s*$', '^\\s*(\\[\\s*\\]|\\{\\s*\\}|""|null|none|\\(?0 rows\\)?|no results( found)?\\.?)\\s*$'] },
+  { class: 'policy_error', texts: ['^\\s*(Error|Exception|Traceback)\\b|no such (table|column)|syntax error|command not found'] },
+  { class: 'empty', texts: ['^\\s*$|^\\s*(\\[\\s*\\]|\\{\\s*\\}|""|null|none|\\(?0 rows\\)?|no results( found)?\\.?)\\s*$'] },
 ]
 
 /** A long result is judged by how it begins; this also bounds what a regular expression can cost. */
@@ -94,8 +94,10 @@ function compile(rule: Rule): (tool: Pick<Tool, 'name' | 'result' | 'verdict'>) 
     httpStatuses(verdict.http_status ?? statusIn(verdict.error_type)) &&
     grpcStatuses(verdict.grpc_status) &&
     exitCodes(verdict.exit_code) &&
-    (texts === null || (result !== undefined && texts.some((text) => text.test(result.slice(0, BEGINNING)))))
+    (texts === null || (result !== undefined && anyIn(texts, result.slice(0, BEGINNING))))
 }
+
+const anyIn = (patterns: readonly RegExp[], text: string): boolean => patterns.some((pattern) => pattern.test(text))
 
 /** OpenTelemetry writes an HTTP status as the error's type where there is nothing better. */
 const statusIn = (errorType: string | undefined) => (errorType !== undefined && /^[1-5]\d\d$/.test(errorType) ? errorType : undefined)

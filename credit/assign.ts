@@ -42,8 +42,18 @@ export type AssignedStep = Pick<Transition, 'reward_intermediate' | 'reward_part
 /** The rollout with returns, and with advantages only where no group can ever give them. */
 export function assignCredit(rollout: Rollout, options: CreditOptions): Rollout & { credit: CreditSpec } {
   const { credit, steps } = creditOf(rollout, options)
-  return { ...rollout, credit, transitions: rollout.transitions.map((t, i) => ({ ...t, ...steps[i]! })) }
+  return { ...rollout, credit, transitions: rollout.transitions.map((t, i) => withCredit(t, steps[i]!)) }
 }
+
+/** Field by field: spreading two objects into one is several times slower. */
+const withCredit = (t: Transition, step: AssignedStep): Transition => ({
+  ...t,
+  reward_intermediate: step.reward_intermediate,
+  reward_parts: step.reward_parts,
+  return: step.return,
+  advantage: step.advantage,
+  credit_method: step.credit_method,
+})
 
 export function creditOf(
   rollout: Creditable,

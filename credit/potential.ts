@@ -19,7 +19,7 @@ export const phi = (successes: number, errors: number, c: number): number => (c 
 
 /** The potential of every span of the tree at its beginning; only tools that happened before it count. */
 export function potential(causality: Causality, tools: readonly ToolOutcome[], c: number): Float64Array {
-  const { tree, forks } = causality
+  const { tree, forks, first, byStart } = causality
   const ownErrors = new Int32Array(tree.count)
   const ownKeys = new Array<Keys>(tree.count).fill(NONE)
   const numbers = new Map<string, number>()
@@ -35,7 +35,8 @@ export function potential(causality: Causality, tools: readonly ToolOutcome[], c
   const keys = ownKeys.slice()
   for (let f = forks.length - 1; f > 0; f--) {
     const fork = forks[f]!
-    for (const branch of causality.branches(fork)) {
+    for (let i = first[fork]!; i < first[fork + 1]!; i++) {
+      const branch = byStart[i]!
       if (branch === fork) continue
       errors[fork]! += errors[branch]!
       keys[fork] = union(keys[fork]!, keys[branch]!)

@@ -19,6 +19,10 @@ export interface Causality {
   branches(fork: number): Int32Array
   /** The same by their end. */
   branchesByEnd(fork: number): Int32Array
+  /** The same of all forks, one after the other: those of a fork stand from `first[fork]` to `first[fork + 1]`. Most forks have two or three. */
+  readonly first: Int32Array
+  readonly byStart: Int32Array
+  readonly byEnd: Int32Array
   /** Whether branch a of a fork ended before its branch b began. */
   precedes(a: number, b: number): boolean
 }
@@ -53,14 +57,15 @@ function workOut(tree: SpanTree): Causality {
 
   const byEnd = list.slice()
   const at = (branches: Int32Array, fork: number) => branches.subarray(first[fork], first[fork + 1])
+  const beginsLater = (a: number, b: number) => start[a]! - start[b]! || end[a]! - end[b]! || a - b
+  const endsLater = (a: number, b: number) => end[a]! - end[b]! || start[a]! - start[b]! || a - b
   for (const fork of forks) {
-    sort(at(list, fork), (a, b) => start[a]! - start[b]! || end[a]! - end[b]! || a - b)
-    sort(at(byEnd, fork), (a, b) => end[a]! - end[b]! || start[a]! - start[b]! || a - b)
+    sort(list, first[fork]!, first[fork + 1]!, beginsLater)
+    sort(byEnd, first[fork]!, first[fork + 1]!, endsLater)
   }
 
   return {
-    tree,
-    forks,
+    ...{ tree, forks, first, byEnd, byStart: list },
     branches: (fork) => at(list, fork),
     branchesByEnd: (fork) => at(byEnd, fork),
     // Of two without duration at the same instant, the one that was seen first.
@@ -69,8 +74,8 @@ function workOut(tree: SpanTree): Causality {
 }
 
 /** Spans mostly come in order, and looking whether they do costs little. */
-function sort(branches: Int32Array, compare: (a: number, b: number) => number): void {
-  for (let i = 1; i < branches.length; i++) if (compare(branches[i - 1]!, branches[i]!) > 0) return void branches.sort(compare)
+function sort(list: Int32Array, from: number, to: number, compare: (a: number, b: number) => number): void {
+  for (let i = from + 1; i < to; i++) if (compare(list[i - 1]!, list[i]!) > 0) return void list.subarray(from, to).sort(compare)
 }
 
 /** Children of node p, and p itself if it has any, at `list[first[p]]` to `list[first[p + 1] - 1]`. */
@@ -92,22 +97,24 @@ function listBranches(parent: Int32Array): { first: Int32Array; list: Int32Array
 
 /** Calls `begins` for every branch of a fork; by then `ended` was called for exactly the branches that happened before it. */
 export function forward(causality: Causality, fork: number, ended: (branch: number) => void, begins: (branch: number) => void): void {
-  const byEnd = causality.branchesByEnd(fork)
-  let e = 0
-  for (const branch of causality.branches(fork)) {
-    while (causality.precedes(byEnd[e]!, branch)) ended(byEnd[e++]!)
+  const { first, byStart, byEnd, precedes } = causality
+  const stop = first[fork + 1]!
+  let e = first[fork]!
+  for (let s = e; s < stop; s++) {
+    const branch = byStart[s]!
+    while (precedes(byEnd[e]!, branch)) ended(byEnd[e++]!)
     begins(branch)
   }
 }
 
 /** Calls `ends` for every branch of a fork; by then `begun` was called for exactly the branches that happened after it. */
 export function backward(causality: Causality, fork: number, begun: (branch: number) => void, ends: (branch: number) => void): void {
-  const byStart = causality.branches(fork)
-  const byEnd = causality.branchesByEnd(fork)
-  let s = byStart.length - 1
-  for (let e = byEnd.length - 1; e >= 0; e--) {
+  const { first, byStart, byEnd, precedes } = causality
+  const start = first[fork]!
+  let s = first[fork + 1]! - 1
+  for (let e = s; e >= start; e--) {
     const branch = byEnd[e]!
-    while (causality.precedes(branch, byStart[s]!)) begun(byStart[s--]!)
+    while (precedes(branch, byStart[s]!)) begun(byStart[s--]!)
     ends(branch)
   }
 }
@@ -165,11 +172,14 @@ function marked(tree: SpanTree, nodes: readonly number[]): Int32Array {
 }
 
 /** The best among each span and everything below it. */
-function gather({ forks, branches }: Causality, own: Int32Array, better: (a: number, b: number) => number): Int32Array {
+function gather({ forks, first, byStart }: Causality, own: Int32Array, better: (a: number, b: number) => number): Int32Array {
   const inside = own.slice()
   for (let f = forks.length - 1; f > 0; f--) {
     const fork = forks[f]!
-    for (const branch of branches(fork)) if (branch !== fork) inside[fork] = better(inside[fork]!, inside[branch]!)
+    for (let i = first[fork]!; i < first[fork + 1]!; i++) {
+      const branch = byStart[i]!
+      if (branch !== fork) inside[fork] = better(inside[fork]!, inside[branch]!)
+    }
   }
   return inside
 }

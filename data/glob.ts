@@ -4,5 +4,11 @@ import picomatch from 'picomatch'
 
 /** Whether a name matches any of the patterns; without patterns every name does. */
 export function globs(patterns: readonly string[]): (name: string) => boolean {
-  return patterns.length === 0 ? () => true : picomatch([...patterns], { bash: true, dot: true, nocase: true })
+  if (patterns.length === 0) return () => true
+  if (!patterns.every((pattern) => PLAIN.test(pattern))) return picomatch([...patterns], { bash: true, dot: true, nocase: true })
+  const names = new Set(patterns.map((pattern) => pattern.toLowerCase()))
+  return (name) => names.has(name.toLowerCase())
 }
+
+/** It stands for itself. */
+const PLAIN = /^\w[\w-]*$/

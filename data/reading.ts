@@ -59,7 +59,7 @@ export function readItems(
   const readings = new Array<Reading | null>(tree.count).fill(null)
   for (const { number, item, read, carried } of told.sort((a, b) => nodes[a.number]! - nodes[b.number]!)) {
     const node = nodes[number]!
-    if (read) found.push({ item, node, ...read })
+    if (read) found.push({ item, node, dialect: read.dialect, reading: read.reading })
     if (read) readings[node] = read.reading
     if (carried) carriers.push({ ...carried, node })
   }

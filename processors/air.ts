@@ -76,7 +76,7 @@ export default processor({
       process(rollout: Rollout): Rollout {
         if (mode === 'off') return { ...rollout, air_mode: mode }
         const tools = attributed(rollout).map((tool) => (judgeable(tool) ? judged(tool) : tool))
-        for (const tool of tools) count('leyden_air_tools', 1, { class: tool.air_class ?? 'none' })
+        for (const [air_class, n] of tally(tools)) count('leyden_air_tools', n, { class: air_class })
         const transitions = sparingOutages(rollout.transitions, tools)
         const air_weight = mode === 'potential' ? c : cap * annealed(oldestVersion(transitions), anneal)
         return { ...rollout, air_mode: mode, air_weight, tools, transitions }
@@ -96,6 +96,12 @@ function regexProblem(pattern: string): string | null {
 
 /** What a judge's tools do says nothing of the policy; of a tool that was only asked for nobody knows that it ran. */
 const judgeable = (tool: Tool) => !tool.judged && !(tool.inferred && tool.verdict.status === 'unknown')
+
+function tally(tools: readonly Tool[]): Map<string, number> {
+  const classes = new Map<string, number>()
+  for (const { air_class = 'none' } of tools) classes.set(air_class, (classes.get(air_class) ?? 0) + 1)
+  return classes
+}
 
 /** Where no id names the call that asked for a tool, the tree tells which one led to it. */
 function attributed({ tree, calls, tools }: Rollout): readonly Tool[] {
