@@ -1,7 +1,12 @@
 // What the endpoint adds to a model server: in time at a steady rate, in requests a second when there is no end of them, and until the
-// first token of a stream; against the server alone, and against a bare proxy that records nothing. Measured is the endpoint as
-// docker-compose.yaml has it, a process of its own that sends its calls to a pipeline, and beside it everything in one process. Client, server,
-// the pipeline and ClickHouse have one core, what is measured has the other, where `taskset` is.
+// first token of a stream; against the server alone, and against a bare proxy that records nothing. Client and server have one core, what is
+// measured has the other, where `taskset` is.
+//
+// First by itself: a process of its own, as docker-compose.yaml has it, that sends every call to a server which acknowledges it and does
+// nothing with it, as if the pipeline were on another machine. So all that recording costs the endpoint is in its figures, and nothing that
+// takes the core of client and server from them: an insert, which ClickHouse works on for 20 ms, would be in the time of every answer that
+// waits for that core, though not in what the endpoint does. Then with what is left out there, for whoever has one machine of two cores: with
+// pipeline and ClickHouse beside client and server, and all of Leyden in one process.
 
 import { fork, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +14,7 @@ import { fileURLToPath } from 'node:url'
 
 import { startClickHouse } from './clickhouse.ts'
 import { ownDecoder } from './endpoint_decoder.ts'
-import { startEndpoint, startPipeline, startWhole } from './endpoint_leyden.ts'
+import { startEndpoint, startPipeline, startWhole, type MeasuredLeyden } from './endpoint_leyden.ts'
 import { chatClient, quantile, type Sent } from './endpoint_load.ts'
 import { cpuSeconds, end, peakMegabytes } from './processes.ts'
 import { formatTable } from './table.ts'
@@ -35,36 +40,54 @@ export async function endpoint(seconds: number): Promise<void> {
 }
 
 async function measure(seconds: number, ends: (() => Promise<void> | void)[]): Promise<void> {
-  const started = <T extends { readonly child: ChildProcess }>(leyden: T): T => {
+  const clickhouse = await startClickHouse()
+  ends.push(clickhouse.stop)
+  const upstream = await startPeer('endpoint_peer.js', 'upstream')
+  ends.push(() => upstream.child.disconnect())
+  const proxy = await startPeer('endpoint_peer.js', 'proxy', String(upstream.port))
+  ends.push(() => proxy.child.disconnect())
+  const elsewhere = await startPeer('grpc_server.js', 'own', '/opentelemetry.proto.collector.trace.v1.TraceService/Export')
+  ends.push(() => elsewhere.child.disconnect())
+  const started = (leyden: MeasuredLeyden): MeasuredLeyden => {
+    pin(1, [leyden.child.pid!])
     // Not SIGTERM: it would first close every rollout that is open.
     ends.push(() => end(leyden.child, 'SIGKILL'))
     return leyden
   }
-  const clickhouse = await startClickHouse()
-  ends.push(clickhouse.stop)
-  const another = await startClickHouse()
-  ends.push(another.stop)
-  const upstream = await startPeer('upstream')
-  ends.push(() => upstream.child.disconnect())
-  const proxy = await startPeer('proxy', String(upstream.port))
-  ends.push(() => proxy.child.disconnect())
-  const pipeline = started(await startPipeline(clickhouse))
-  const leyden = started(await startEndpoint(clickhouse, upstream.port, pipeline.grpc))
-  const whole = started(await startWhole(another, upstream.port))
-  const targets: Target[] = [
+  const alone = started(await startEndpoint(clickhouse, upstream.port, elsewhere.port))
+  pin(0, [process.pid, upstream.child.pid!, elsewhere.child.pid!, clickhouse.pid])
+  pin(1, [proxy.child.pid!])
+  const peers: Target[] = [
     { name: 'server alone', port: upstream.port, pid: undefined },
     { name: 'bare proxy', port: proxy.port, pid: proxy.child.pid },
-    { name: 'endpoint', port: leyden.port, pid: leyden.child.pid },
+  ]
+  console.log(
+    'Core 0: client, model server, and a server that acknowledges calls. Core 1: bare proxy, endpoint. One is measured at a time.\n',
+  )
+  await tables([...peers, { name: 'endpoint', port: alone.port, pid: alone.child.pid }], seconds)
+  console.log(`\npeak memory of the endpoint: ${Math.round(await peakMegabytes(alone.child.pid!))} MB`)
+
+  const pipeline = await startPipeline(clickhouse)
+  ends.push(() => end(pipeline.child, 'SIGKILL'))
+  const another = await startClickHouse()
+  ends.push(another.stop)
+  const beside = started(await startEndpoint(clickhouse, upstream.port, pipeline.grpc, true))
+  const whole = started(await startWhole(another, upstream.port))
+  pin(0, [pipeline.child.pid!, another.pid])
+  const all = [
+    ...peers,
+    { name: 'endpoint, pipeline', port: beside.port, pid: beside.child.pid },
     { name: 'one process', port: whole.port, pid: whole.child.pid },
   ]
-  console.log('Core 0: client, model server, pipeline, ClickHouse. Core 1: bare proxy, endpoint, one process. One is measured at a time.\n')
-  pin(0, [process.pid, upstream.child.pid!, pipeline.child.pid!, clickhouse.pid, another.pid])
-  pin(1, [proxy.child.pid!, leyden.child.pid!, whole.child.pid!])
+  console.log('\nCore 0: client, model server, pipeline, ClickHouse. Core 1: bare proxy, endpoint, one process.\n')
+  await tables(all, seconds)
+  await ownDecoder(beside.port, clickhouse, seconds)
+}
+
+async function tables(targets: readonly Target[], seconds: number): Promise<void> {
   await atRate(targets, seconds)
   await atOnce(targets, seconds)
   await streams(targets, seconds)
-  await ownDecoder(leyden.port, clickhouse, seconds)
-  console.log(`peak memory of the endpoint: ${Math.round(await peakMegabytes(leyden.child.pid!))} MB`)
 }
 
 /** Each target in turn, several times: one set of figures a target. The first round warms up. */
@@ -121,8 +144,9 @@ async function atOnce(targets: readonly Target[], seconds: number): Promise<void
   console.log(formatTable(['', 'requests/s', 'to the proxy', 'requests per CPU-second', 'to the proxy'], rows))
 }
 
-async function startPeer(...args: string[]): Promise<{ child: ChildProcess; port: number }> {
-  const child = fork(fileURLToPath(new URL('endpoint_peer.js', import.meta.url)), args)
+/** A process that tells its port. */
+async function startPeer(file: string, ...args: string[]): Promise<{ child: ChildProcess; port: number }> {
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args)
   const [port] = (await once(child, 'message')) as [number]
   return { child, port }
 }

@@ -39,14 +39,19 @@ ${service(store, health)}
   return { child: await launchLeyden(['config/pipeline.yaml', overlay], health), grpc }
 }
 
-export async function startEndpoint({ folder, store }: ClickHouse, upstream: number, grpc: number): Promise<MeasuredLeyden> {
+export async function startEndpoint(
+  { folder, store }: ClickHouse,
+  upstream: number,
+  grpc: number,
+  decoder = false,
+): Promise<MeasuredLeyden> {
   const [port, health] = (await freePorts(2)) as [number, number]
-  const overlay = join(folder, 'endpoint.yaml')
+  const overlay = join(folder, `endpoint-${port}.yaml`)
   await writeFile(
     overlay,
     `
 receivers:
-${receiver(port, upstream, folder)}
+${receiver(port, upstream, decoder ? ownModels(folder) : [])}
 exporters: {otlp_grpc: {endpoint: "http://localhost:${grpc}"}}
 ${service(store, health)}
 `,
@@ -63,7 +68,7 @@ export async function startWhole({ folder, store }: ClickHouse, upstream: number
 receivers:
   otlp: {protocols: {grpc: {endpoint: localhost:${grpc}}, http: {endpoint: localhost:${http}}}}
   scores: {endpoint: localhost:${scores}}
-${receiver(port, upstream, folder)}
+${receiver(port, upstream, [])}
 ${PIPELINE}
 ${service(store, health)}
   pipelines: {traces: {receivers: [otlp, openai]}}
@@ -72,17 +77,18 @@ ${service(store, health)}
   return ready(await launchLeyden(['config/pipeline.yaml', overlay], health), port)
 }
 
-function receiver(port: number, upstream: number, folder: string): string {
-  const own = (Object.keys(POLICIES) as (keyof typeof POLICIES)[]).map((policy) => {
-    const base = makePolicy(join(folder, policy), policy, 0)
-    return `      ${policy}: {engine: builtin, policy: ${policy}, base: "${base}"}`
-  })
-  return `
+const receiver = (port: number, upstream: number, models: readonly string[]) => `
   openai:
     endpoint: localhost:${port}
     models:
       default: {engine: upstream, policy: null, url: "http://127.0.0.1:${upstream}/v1"}
-${own.join('\n')}`
+${models.join('\n')}`
+
+function ownModels(folder: string): string[] {
+  return (Object.keys(POLICIES) as (keyof typeof POLICIES)[]).map((policy) => {
+    const base = makePolicy(join(folder, policy), policy, 0)
+    return `      ${policy}: {engine: builtin, policy: ${policy}, base: "${base}"}`
+  })
 }
 
 const service = (store: string, health: number) => `
