@@ -62,7 +62,7 @@ describe('a file', () => {
 
   test('says why a call is no transition', async () => {
     const { stdout } = await runCommand(explain, [`${fixtures}/pitfall-truncated-values.json`])
-    expect(stdout).toContain('REJECTED    outputMissing: the completion was not recorded')
+    expect(stdout).toContain('REJECTED    truncated: a value is no whole JSON: cut by a length limit')
     expect(stdout).toContain('flags       outputMissing, truncated')
   })
 

@@ -80,7 +80,9 @@ describe('a call is flagged', () => {
 })
 
 describe('a call is unfit to train on', () => {
-  test('for the worst of what is wrong with it', () => {
+  test('for what caused the rest, where more is wrong with it', () => {
+    const cut: Turn = { attributes: { 'gen_ai.input.messages': '[{"role":"user","content":"W' } }
+    expect(reasonsOf(cut, { prompt: [], answer: [] })).toEqual(['truncated', 'contentMissing'])
     expect(reasonsOf({}, { prompt: [] }, { prompt: [user('<REDACTED>'), came('a', 'x')] })).toEqual([null, 'contentMissing', 'redacted'])
     expect(reasonsOf({ answer: [said('Action: a\nAction Input: b')] })).toEqual([null])
   })

@@ -7,14 +7,16 @@ import { textIn, toolCallsIn, toolResultsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
 import { isRedacted, LONGEST_PLACEHOLDER, MARK_BEGINS } from './values.ts'
 
-/** Why a call cannot be a transition, worst first. Token ids of prompt and response make all of it unimportant. */
+const NO_PROMPT = 'the prompt was not recorded (is content capture on?)'
+
+/** Why a call cannot be a transition: causes before what they cause. Token ids of prompt and response make all of it unimportant. */
 const REASONS: readonly (readonly [Flag, string])[] = [
-  ['contentMissing', 'the prompt was not recorded (is content capture on?)'],
+  ['truncated', 'a value is no whole JSON: cut by a length limit (OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT, or the framework’s own)'],
+  ['droppedAttributes', 'the SDK dropped attributes of the span (raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)'],
+  ['contentMissing', NO_PROMPT],
   ['outputMissing', 'the completion was not recorded (is content capture on?)'],
-  ['truncated', 'a value was cut by a length limit (OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT, or the framework’s own)'],
   ['redacted', 'a placeholder stands where text was hidden'],
   ['historyIncomplete', 'the prompt lacks turns that the model saw'],
-  ['droppedAttributes', 'the SDK dropped attributes of the span (raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)'],
   ['promptContainedOutput', 'the recorded prompt held its own answer'],
 ]
 
@@ -23,7 +25,7 @@ export function unfit(call: Call): { reason: Flag; detail: string } | null {
   const found = REASONS.find(([flag]) => call.flags.includes(flag))
   if (found) return { reason: found[0], detail: found[1] }
   // With content capture off the messages may still come, as shells that hold nothing but ids.
-  return call.prompt.some(hasContent) ? null : { reason: 'contentMissing', detail: REASONS[0]![1] }
+  return call.prompt.some(hasContent) ? null : { reason: 'contentMissing', detail: NO_PROMPT }
 }
 
 /** @param calls by start time @param agentOf the agent that a call belongs to, by node */
