@@ -13,15 +13,18 @@ import { readItems } from '../data/reading.ts'
 import { scan } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
 import { rawItem } from '../data/span_batch.ts'
+import { seeded } from '../test/random.ts'
 import { dialects } from './index.ts'
 
 const folder = new URL('../test/fixtures/spans/', import.meta.url)
 const load = (name: string) => readFileSync(new URL(`${name}.json`, folder), 'utf8')
 const expected = JSON.parse(load('expected')) as Record<string, object>
 
+const read = (name: string, text = load(name)) => readingOf(readDocument(text).items)
+
 /** The counts of spans and traces are a hint for people, and need not match exactly. */
-function read(name: string, text = load(name)) {
-  const { llmCalls, tools, rewards, duplicates } = expectedShape(readItems(readDocument(text).items, dialects))
+function readingOf(items: Item[]) {
+  const { llmCalls, tools, rewards, duplicates } = expectedShape(readItems(items, dialects))
   return { llmCalls, tools, rewards, duplicates }
 }
 
@@ -36,6 +39,45 @@ const renamed = (text: string): string =>
   JSON.stringify(JSON.parse(text), (key, value) =>
     ['traceId', 'spanId', 'parentSpanId'].includes(key) && value !== '' ? [...value].reverse().join('') : value,
   )
+
+interface Spans {
+  readonly resourceSpans?: readonly { readonly scopeSpans: readonly { readonly spans: readonly Record<string, unknown>[] }[] }[]
+}
+
+/** Weeks later, each span in a request of its own, in any order, its attributes too, some twice; and beside each the span of a stranger below it. */
+function inPieces(text: string, random: (n: number) => number): Item[] {
+  const { resourceSpans = [], ...others } = JSON.parse(text, (key, value) =>
+    key.endsWith('UnixNano') && Number(value) > 0 ? String(BigInt(value as string) + WEEKS) : value,
+  ) as Spans
+  const requests = resourceSpans.flatMap(({ scopeSpans, ...resource }) =>
+    scopeSpans.flatMap(({ spans, ...scope }) =>
+      spans.flatMap((span) => {
+        const sent = { ...span, attributes: shuffled((span.attributes ?? []) as unknown[], random) }
+        const stranger = {
+          ...sent,
+          spanId: strangerBelow(span.spanId as string),
+          parentSpanId: span.spanId,
+          name: 'GET /',
+          ...NOTHING_SAID,
+        }
+        const request = { resourceSpans: [{ ...resource, scopeSpans: [{ ...scope, spans: [sent] }] }] }
+        const beside = { resourceSpans: [{ ...resource, scopeSpans: [{ scope: { name: 'http' }, spans: [stranger] }] }] }
+        return [request, beside, ...(random(4) === 0 ? [request] : [])]
+      }),
+    ),
+  )
+  return [...shuffled(requests, random), others].flatMap((request) => readDocument(JSON.stringify(request)).items)
+}
+
+const WEEKS = 37n * 86_400_000_000_000n
+const NOTHING_SAID = { attributes: [{ key: 'http.request.method', value: { stringValue: 'GET' } }], events: [], links: [], status: {} }
+const strangerBelow = (id: string): string => `5${id.slice(1, -1)}${id.endsWith('5') ? 'a' : '5'}`
+
+const shuffled = <T>(list: readonly T[], random: (n: number) => number): T[] =>
+  list
+    .map((item) => ({ item, at: random(2 ** 30) }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item)
 
 /** The same run by others about something else: every name and id of what was captured has its own stand-in, as long as it is. */
 const STAND_INS: Readonly<Record<string, string>> = {
@@ -81,6 +123,10 @@ describe('each capture reads as it should', () => {
 
   test.each(names)('%s, of another run', (name) => {
     expect(read(name, elsewhere(load(name)))).toEqual(right(name, elsewhere(JSON.stringify(expected[name]))))
+  })
+
+  test.each(names)('%s, in pieces in any order, beside spans of others', (name) => {
+    expect(readingOf(inPieces(load(name), seeded(name.length)))).toEqual(right(name))
   })
 
   test.each(names)('%s, item by item from its bytes, as the whole document', (name) => {

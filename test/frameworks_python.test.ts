@@ -27,6 +27,13 @@ test('the page has examples, and the first sets up tracing', () => {
   expect(modules(setup)).toContain('opentelemetry.sdk.trace')
 })
 
+const PARSE = 'import ast, json, sys\nfor code in json.load(sys.stdin): ast.parse(code)'
+
+test.skipIf(asked.status !== 0)(`every one of them is Python${asked.status === 0 ? '' : ` (skipped: there is no ${python})`}`, () => {
+  const { stderr } = spawnSync(python, ['-c', PARSE], { input: JSON.stringify([setup, ...examples]), encoding: 'utf8' })
+  expect(stderr).toBe('')
+})
+
 for (const code of examples) {
   const missing = modules(`${setup}\n${code}`).find((name) => !present.has(name))
   const name = modules(code).join(', ') || code.split('\n')[0]!
