@@ -188,7 +188,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     client,
     connection: connectionOptions,
     insertSpans: spans.insert,
-    readItems: (traceIds, most) => run(() => readRawItems(client, traceIds, most)),
+    readItems: (traceIds, wanted) => run(() => readRawItems(client, traceIds, wanted)),
     sizesOf: (traceIds) => run(() => sizesOf(client, traceIds)),
     closedBySize: (rollouts) => run(() => closedBySize(rollouts)),
     members: (traceIds) => run(() => members(traceIds)),

@@ -56,7 +56,7 @@ async function next(limits: object, ...which: Taken[]) {
 test('of many items those that come first by trace and time are read, up to a number and up to a size', async () => {
   await storage.insertSpans([spanBatch([...spansOf('t', 5, 1_000).reverse(), ...spansOf('t', 1, 1_000)])], [])
   const read = async (most: { items: number; bytes: number }) => {
-    const items = (await storage.readItems([traceIdOf('t')], most)).map(readRaw)
+    const items = (await storage.readItems([traceIdOf('t')], { most })).map(readRaw)
     return items.map((item) => item.signal === 'span' && item.span_id)
   }
   const first = (n: number) => Array.from({ length: n }, (_, i) => spanIdOf(`t${i}`))
@@ -64,7 +64,7 @@ test('of many items those that come first by trace and time are read, up to a nu
   expect(await read({ items: 1e9, bytes: 4_000 })).toEqual(first(3))
   expect(await read({ items: 1e9, bytes: 1e9 })).toEqual(first(5))
   expect(await read({ items: 0, bytes: 1e9 })).toEqual([])
-  expect((await storage.sizesOf([traceIdOf('t')])).get(traceIdOf('t'))).toMatchObject({ items: 6 })
+  expect(await storage.sizesOf([traceIdOf('t')])).toMatchObject([{ trace_id: traceIdOf('t'), key: '', items: 6 }])
 })
 
 test('what would be too much at once waits for the rest', async () => {
@@ -74,6 +74,20 @@ test('what would be too much at once waits for the rest', async () => {
   expect(revisions).toMatchObject(['a', 'b'].map((name) => ({ rollout_id: traceIdOf(name), spans: 7, complete: true })))
   expect([left.map(({ rollout }) => rollout.key), beyond]).toEqual([[routeKey(traceIdOf('c'), '')], 0])
   expect(await next({}, ...left)).toMatchObject({ revisions: [{ rollout_id: traceIdOf('c') }], left: [] })
+})
+
+test('of a trace that several rollouts share, each has its own', async () => {
+  const keys = ['r1', 'r2'].map((id) => routeKey(id, ''))
+  const owner = (i: number) => (i % 5 === 0 ? 0 : 1)
+  const spans = spansOf('shared', 10, 1_000).map((span, i) => ({ ...span, attributes: { 'leyden.rollout.id': ['r1', 'r2'][owner(i)]! } }))
+  await storage.insertSpans([spanBatch(spans)], [spans.map((_, i) => keys[owner(i)]!)])
+  const both = keys.map((key) => ({ ...due('shared'), rollout: { ...due('shared').rollout, key } }))
+  const { revisions, beyond } = await next({ max_spans: 5 }, ...both)
+  expect(revisions).toMatchObject([
+    { rollout_id: 'r1', spans: 2, complete: true },
+    { rollout_id: 'r2', spans: 5, closed_by: 'max_spans' },
+  ])
+  expect(beyond).toBe(3)
 })
 
 test.each(['max_spans', 'max_bytes'] as const)(

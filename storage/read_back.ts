@@ -46,23 +46,25 @@ export async function readBack(
   if (parts.size === 0) return { items, cut, left, beyond }
 
   const traces = await tracesOf(storage, parts, owners)
-  const sizes = await storage.sizesOf([...new Set([...traces.values()].flatMap((own) => [...own]))])
+  const sizes = await sizesByTrace(storage, traces)
   const whole = new Set<string>()
   let together = 0
   for (const [key, own] of traces) {
-    const size = sum([...own].flatMap((trace) => sizes.get(trace) ?? []))
+    // What names no rollout may be of this one.
+    const size = sum([...own].flatMap((trace) => (sizes.get(trace) ?? []).filter((part) => part.key === key || part.key === '')))
     const over = size.bytes > limits.max_bytes ? 'max_bytes' : size.items > limits.max_spans ? 'max_spans' : null
     together += Math.min(size.bytes, limits.max_bytes)
     if (together > TOGETHER && (whole.size > 0 || cut.size > 0)) left.add(key)
     else if (!over) whole.add(key)
     else {
       cut.set(key, over)
-      const read = await storage.readItems([...own], { items: limits.max_spans, bytes: limits.max_bytes })
+      const read = await storage.readItems([...own], { keys: [key], most: { items: limits.max_spans, bytes: limits.max_bytes } })
       beyond += size.items - read.length
       take(read, (owner) => owner === key)
     }
   }
-  take(await storage.readItems([...new Set([...whole].flatMap((key) => [...traces.get(key)!]))]), (owner) => whole.has(owner))
+  const all = new Set([...whole].flatMap((key) => [...traces.get(key)!]))
+  take(await storage.readItems([...all], { keys: [...whole] }), (owner) => whole.has(owner))
   return { items, cut, left, beyond }
 
   function take(read: readonly RawItem[], wanted: (key: string) => boolean): void {
@@ -96,6 +98,13 @@ async function tracesOf(
     }
   }
   return traces
+}
+
+async function sizesByTrace(storage: Storage, traces: ReadonlyMap<string, ReadonlySet<string>>) {
+  const all = new Set([...traces.values()].flatMap((own) => [...own]))
+  const sizes = new Map<string, Awaited<ReturnType<Storage['sizesOf']>>>()
+  for (const size of await storage.sizesOf([...all])) sizes.set(size.trace_id, [...(sizes.get(size.trace_id) ?? []), size])
+  return sizes
 }
 
 const sum = (sizes: readonly Size[]): Size => ({

@@ -7,7 +7,7 @@ import { readRaw } from '../data/read.ts'
 import type { Item } from '../data/span.ts'
 import type { RawItem } from '../data/span_batch.ts'
 import { SMALL_STATEMENT } from './literals.ts'
-import type { Size } from './storage.ts'
+import type { Size, Storage, Wanted } from './storage.ts'
 
 /** Traces asked for in one query. */
 const TOGETHER = 1_000
@@ -22,19 +22,20 @@ export async function readItems(client: ClickHouseClient, traceIds: readonly str
  * Items of these traces (of many, those that come first by trace and time) by start time, those of one time as they arrived: log records of one call often share a millisecond.
  * Each span id comes once, the ended copy rather than an unfinished one, and each identical log record once.
  */
-export async function readRawItems(client: ClickHouseClient, traceIds: readonly string[], most?: Size): Promise<RawItem[]> {
+export async function readRawItems(client: ClickHouseClient, traceIds: readonly string[], { keys, most }: Wanted = {}): Promise<RawItem[]> {
   const items: RawItem[] = []
   let left = most
+  const from = keys ? `${OF_TRACES} AND rollout_hint IN {hints:Array(String)}` : OF_TRACES
   for (let i = 0; i < traceIds.length; i += TOGETHER) {
     const before = items.length
     const { stream } = await client.exec({
       query: `
-        ${left ? `WITH ${LAST_THAT_FITS} AS last` : ''}
-        SELECT signal = 'log', resource, scope, payload ${OF_TRACES} ${left ? `AND ${PLACE} <= last` : ''}
+        ${left ? `WITH ${lastThatFits(from)} AS last` : ''}
+        SELECT signal = 'log', resource, scope, payload ${from} ${left ? `AND ${PLACE} <= last` : ''}
         ORDER BY start_time, duration = 0, received_at, position
         LIMIT 1 BY trace_id, span_id, if(signal = 'log', cityHash64(payload, resource), 0)
         FORMAT RowBinary`,
-      query_params: { traces: traceIds.slice(i, i + TOGETHER), ...left },
+      query_params: { traces: traceIds.slice(i, i + TOGETHER), hints: ['', ...(keys ?? [])], ...left },
     })
     await readRows(stream, items)
     left &&= less(left, items.slice(before))
@@ -47,9 +48,9 @@ const OF_TRACES = "FROM spans WHERE tenant = '' AND trace_id IN {traces:Array(St
 const PLACE = '(trace_id, start_time, span_id)'
 
 /** Found by sizes alone: the embedded ClickHouse has an answer in memory before it sends it. */
-const LAST_THAT_FITS = `(
+const lastThatFits = (from: string) => `(
   SELECT max(place) FROM (
-    SELECT ${PLACE} AS place, sum(length(payload)) OVER before AS bytes, count() OVER before AS items ${OF_TRACES}
+    SELECT ${PLACE} AS place, sum(length(payload)) OVER before AS bytes, count() OVER before AS items ${from}
     WINDOW before AS (ORDER BY trace_id, start_time, span_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
   )
   WHERE bytes < {bytes:UInt64} AND items < {items:UInt64}
@@ -60,16 +61,18 @@ const less = ({ items, bytes }: Size, read: readonly RawItem[]): Size => ({
   bytes: Math.max(0, bytes - read.reduce((sum, { payload }) => sum + payload.length, 0)),
 })
 
-export async function sizesOf(client: ClickHouseClient, traceIds: readonly string[]): Promise<Map<string, Size>> {
-  const sizes = new Map<string, Size>()
+export async function sizesOf(client: ClickHouseClient, traceIds: readonly string[]): ReturnType<Storage['sizesOf']> {
+  const sizes: Awaited<ReturnType<Storage['sizesOf']>> = []
   for (let i = 0; i < traceIds.length; i += TOGETHER) {
     const answer = await client.query({
-      query: `SELECT trace_id, count() AS items, sum(length(payload)) AS bytes ${OF_TRACES} GROUP BY trace_id`,
+      query: `
+        SELECT trace_id, rollout_hint AS key, count() AS items, sum(length(payload)) AS bytes ${OF_TRACES}
+        GROUP BY trace_id, key`,
       query_params: { traces: traceIds.slice(i, i + TOGETHER) },
       format: 'JSONEachRow',
       clickhouse_settings: { ...SMALL_STATEMENT, output_format_json_quote_64bit_integers: 0 },
     })
-    for (const { trace_id, items, bytes } of await answer.json<Size & { trace_id: string }>()) sizes.set(trace_id, { items, bytes })
+    sizes.push(...(await answer.json<(typeof sizes)[number]>()))
   }
   return sizes
 }

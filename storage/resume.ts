@@ -39,7 +39,7 @@ function* portions(found: readonly Uncovered[]): Generator<Uncovered[]> {
 async function resumeSome(storage: Storage, { open, owners, late }: Books, groupBy: GroupBy, found: readonly Uncovered[]): Promise<void> {
   const isLarge = found.some(({ bytes }) => bytes > MOST.bytes)
   const traces = found.map(({ trace_id }) => trace_id)
-  const items = (await storage.readItems(traces, isLarge ? MOST : undefined)).map(readRaw)
+  const items = (await storage.readItems(traces, isLarge ? { most: MOST } : {})).map(readRaw)
   // Rewards that came by themselves: also those once given up, as long as their records are kept.
   const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
   const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))

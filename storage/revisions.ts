@@ -96,7 +96,7 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
       ? []
       : await storage.readItems(
           traces.filter((trace) => !members.has(trace)),
-          REWARDS,
+          { keys: [key], most: REWARDS },
         )
     const items = isHeld
       ? heldItems(

@@ -28,6 +28,12 @@ export interface Size {
   readonly bytes: number
 }
 
+/** Which items of some traces are wanted: those of these rollouts (and those that name none), the first so many of them by trace and time. */
+export interface Wanted {
+  readonly keys?: readonly string[]
+  readonly most?: Size
+}
+
 /** Rewards about a rollout that is stored, and the raw items that gave them. */
 export interface LateReward extends Member {
   readonly rewards: readonly Reward[]
@@ -46,10 +52,10 @@ export interface Storage {
   readonly client: ClickHouseClient
   /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none; an empty list where none of a batch has any. */
   insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
-  /** Raw items of these traces, each (trace_id, span_id) once, by start time. `most`: the first so many of them, as they stand by trace and time. */
-  readItems(traceIds: readonly string[], most?: Size): Promise<RawItem[]>
-  /** How much each of these traces holds, what was stored twice included. */
-  sizesOf(traceIds: readonly string[]): Promise<Map<string, Size>>
+  /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
+  readItems(traceIds: readonly string[], wanted?: Wanted): Promise<RawItem[]>
+  /** How much of these traces names each rollout, or none (''), what was stored twice included. */
+  sizesOf(traceIds: readonly string[]): Promise<(Size & { readonly trace_id: string; readonly key: string })[]>
   /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
   members(traceIds: readonly string[]): Promise<Member[]>
   tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>
