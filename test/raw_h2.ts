@@ -101,7 +101,8 @@ function collecting(got: (frame: Frame) => void) {
     data: (bytes: Buffer, start: number, end: number) => void pieces.push(Buffer.from(bytes.subarray(start, end))),
     dataEnd: (id: number, _length: number, _padding: number, endStream: boolean) =>
       got({ type: TYPE.data, flags: endStream ? FLAG.endStream : 0, id, payload: Buffer.concat(pieces) }),
-    frame: (type: number, flags: number, id: number, payload: Buffer) => got({ type, flags, id, payload: Buffer.from(payload) }),
+    frame: (type: number, flags: number, id: number, bytes: Buffer, start: number, end: number) =>
+      got({ type, flags, id, payload: Buffer.from(bytes.subarray(start, end)) }),
   }
 }
 

@@ -142,14 +142,17 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     current = undefined
   }
 
-  function onFrame(type: number, flags: number, id: number, payload: Buffer): void {
+  function onFrame(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
     blocks.check(type, id)
     if (phase === 'settings' && type !== TYPE.settings) throw illegal('the first frame must be SETTINGS')
+    // Headers come with every call: no view is made of them.
+    if (type === TYPE.headers) blocks.headers(flags, id, bytes, start, end)
+    else if (type === TYPE.continuation) blocks.continuation(flags, id, bytes, start, end)
+    else onOther(type, flags, id, bytes.subarray(start, end))
+  }
+
+  function onOther(type: number, flags: number, id: number, payload: Buffer): void {
     switch (type) {
-      case TYPE.headers:
-        return blocks.headers(flags, id, payload)
-      case TYPE.continuation:
-        return blocks.continuation(flags, id, payload)
       case TYPE.rstStream:
         sized(payload, 4)
         if (isIdle(id)) throw illegal(`RST_STREAM of stream ${id}`)
@@ -172,8 +175,8 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     // A client that says GOAWAY opens no more streams, and closes when it has its answers.
   }
 
-  function onBlock(id: number, endStream: boolean, block: Buffer): void {
-    const fields = hpack.decode(block) // of ignored streams as well: the table must follow
+  function onBlock(id: number, endStream: boolean, bytes: Buffer, start: number, end: number): void {
+    const fields = hpack.decode(bytes, start, end) // of ignored streams as well: the table must follow
     const call = streams.get(id)
     if (call?.stage === 'receiving') {
       if (endStream && fields?.every(({ name, legal }) => legal && !name.startsWith(':'))) calls.end(call, heard)

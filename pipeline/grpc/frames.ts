@@ -53,8 +53,8 @@ export interface FrameEvents {
   data(bytes: Buffer, start: number, end: number): void
   /** `padding`: how many of its bytes were none. */
   dataEnd(id: number, length: number, padding: number, endStream: boolean): void
-  /** Any other frame, complete. `payload` is only valid during the call, and empty for a type that nobody knows. */
-  frame(type: number, flags: number, id: number, payload: Buffer): void
+  /** Any other frame, complete: what stands from `start` to `end`, during the call. Nothing for a type that nobody knows. */
+  frame(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void
 }
 
 /** Returns a function to be called with each piece of the stream. It throws ConnectionError. */
@@ -96,7 +96,8 @@ export function createFrameReader(events: FrameEvents, maxHeaderBlock: number): 
       if (last) {
         inside = false
         if (type === TYPE.data) events.dataEnd(id, length, flags & FLAG.padded ? padding + 1 : 0, (flags & FLAG.endStream) !== 0)
-        else events.frame(type, flags, id, type > TYPE.continuation ? EMPTY : (held ?? piece.subarray(at, end)))
+        else if (held) events.frame(type, flags, id, held, 0, length)
+        else events.frame(type, flags, id, piece, at, type > TYPE.continuation ? at : end)
         held = undefined
       }
       at = end

@@ -183,8 +183,8 @@ async function decodedFrom(sent: readonly Record<string, string>[], tableBytes: 
   const all = new Promise<void>((resolve) => (finish = resolve))
   const blocks = createHeaderBlocks(
     1e6,
-    (_id, _end, block) => {
-      lists.push(decode(decoder, block)!.filter((field) => field.startsWith('x')))
+    (_id, _endStream, bytes, start, end) => {
+      lists.push(decode(decoder, bytes.subarray(start, end))!.filter((field) => field.startsWith('x')))
       if (lists.length === sent.length) finish()
     },
     () => new Error('too large'),
@@ -202,9 +202,9 @@ async function decodedFrom(sent: readonly Record<string, string>[], tableBytes: 
   function speak(socket: Socket): void {
     let greeting = PREFACE.length
     const ignore = () => {}
-    const frame = (type: number, flags: number, id: number, payload: Buffer) => {
-      if (type === TYPE.headers) blocks.headers(flags, id, payload)
-      if (type === TYPE.continuation) blocks.continuation(flags, id, payload)
+    const frame = (type: number, flags: number, id: number, bytes: Buffer, start: number, end: number) => {
+      if (type === TYPE.headers) blocks.headers(flags, id, bytes, start, end)
+      if (type === TYPE.continuation) blocks.continuation(flags, id, bytes, start, end)
     }
     const read = createFrameReader({ dataStart: ignore, data: ignore, dataEnd: ignore, frame }, 1e6)
     socket.write(settingsFrame([[HEADER_TABLE_SIZE, tableBytes]]))

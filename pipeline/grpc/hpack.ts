@@ -15,8 +15,8 @@ export interface Field {
 }
 
 export interface HpackDecoder {
-  /** The fields of one complete header block, or undefined when they are larger than the limit. Throws ConnectionError. */
-  decode(block: Buffer): readonly Field[] | undefined
+  /** The fields of one complete header block, which stands from `start` to `end`; undefined when they are larger than the limit. Throws ConnectionError. */
+  decode(bytes: Buffer, start?: number, end?: number): readonly Field[] | undefined
 }
 
 /** SETTINGS_HEADER_TABLE_SIZE: the protocol's default, which we never change. */
@@ -48,6 +48,7 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
   let limit = TABLE_BYTES
   let block: Buffer
   let at = 0
+  let end = 0
   /** Whether the block being read changes the table, so that it will not say the same again. */
   let changed = false
 
@@ -56,25 +57,32 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
   let latestLength = -1
   let latestFields: readonly Field[] | undefined
 
-  function decode(input: Buffer): readonly Field[] | undefined {
-    if (input.length === latestLength && latest.compare(input, 0, latestLength, 0, latestLength) === 0) return latestFields
+  function decode(input: Buffer, from = 0, to = input.length): readonly Field[] | undefined {
+    if (to - from === latestLength && saysTheSame(input, from)) return latestFields
     latestLength = -1
     changed = false
-    const fields = read(input)
-    if (!changed && input.length <= REMEMBERED_BYTES) {
-      latestLength = input.copy(latest)
+    const fields = read(input, from, to)
+    if (!changed && to - from <= REMEMBERED_BYTES) {
+      latestLength = input.copy(latest, 0, from, to)
       latestFields = fields
     }
     return fields
   }
 
-  function read(input: Buffer): readonly Field[] | undefined {
+  /** A few bytes: a loop is cheaper than a call out of JavaScript. */
+  function saysTheSame(input: Buffer, from: number): boolean {
+    for (let i = 0; i < latestLength; i++) if (latest[i] !== input[from + i]) return false
+    return true
+  }
+
+  function read(input: Buffer, from: number, to: number): readonly Field[] | undefined {
     block = input
-    at = 0
+    at = from
+    end = to
     const fields: Field[] = []
     let size = 0
-    while (at < block.length && (block[at]! & 0xe0) === 0x20) resize()
-    while (at < block.length) {
+    while (at < end && (block[at]! & 0xe0) === 0x20) resize()
+    while (at < end) {
       const found = next()
       size += found.size
       if (size <= maxListBytes) fields.push(found)
@@ -127,7 +135,7 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
     let value = block[at++]! & mask
     if (value < mask) return value
     for (let shift = 0; shift <= 21; shift += 7) {
-      if (at === block.length) throw broken('cut short')
+      if (at === end) throw broken('cut short')
       const byte = block[at++]!
       value += (byte & 127) << shift
       if (byte < 128) return value
@@ -136,12 +144,12 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
   }
 
   function text(): string {
-    if (at === block.length) throw broken('cut short')
+    if (at === end) throw broken('cut short')
     const coded = (block[at]! & 0x80) !== 0
     const length = integer(7)
     const start = at
     at += length
-    if (at > block.length) throw broken('cut short')
+    if (at > end) throw broken('cut short')
     if (!coded) return block.toString('latin1', start, at)
     if (scratch.length < 2 * length) scratch = Buffer.allocUnsafe(2 * length)
     const decoded = decodeHuffman(block, start, at, scratch)
