@@ -45,15 +45,15 @@ const listed = new Int32Array(PLACES)
 const lists = new Float64Array(PLACES)
 let list = 0
 
-/** The traces of items whose ids stand at `at(0)`, `at(1)` …; 0 for one outside of any. */
-export function tracesOf(bytes: Buffer, count: number, at: (i: number) => number): Traces {
+/** The traces of items whose ids stand at `offsets[first]` and each `stride` after it; 0 for one outside of any. */
+export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stride: number): Traces {
   const found: string[] = []
-  const of: number[] = []
+  const of = new Array<number>(Math.ceil((offsets.length - first) / stride))
   list++
-  for (let i = 0; i < count; i++) {
-    const offset = at(i)
+  for (let i = 0, at = first; at < offsets.length; i++, at += stride) {
+    const offset = offsets[at]!
     if (offset === 0) {
-      of.push(NO_TRACE)
+      of[i] = NO_TRACE
       continue
     }
     const place = placeOf(bytes, offset)
@@ -62,7 +62,7 @@ export function tracesOf(bytes: Buffer, count: number, at: (i: number) => number
       lists[place] = list
       listed[place] = found.push(id) - 1
     }
-    of.push(listed[place]!)
+    of[i] = listed[place]!
   }
   return { ids: found, of }
 }

@@ -4,7 +4,7 @@
 import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
 import { findKey, keyTable, type KeyTable } from './key_table.ts'
 import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
-import { knownEnvelope } from './known_envelopes.ts'
+import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
 import { isPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
 import { requestOf } from './request.ts'
@@ -89,7 +89,8 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
   const { count, resources, scopes, rejected } = s
   const columns = kept(s.columns, count * STRIDE)
   const slots = kept(s.slots, count * keys.length)
-  const batch = { signal, body, count, columns, slots, keys, resources, scopes }
+  // Arrays that have grown have room for more: while a request waits to be stored, it should hold no more than it is.
+  const batch = { signal, body, count, columns, slots, keys, resources: resources.slice(), scopes: scopes.slice() }
   if (rejected.length === 0 || count === 0) return { batch, rejected }
   return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
 }
@@ -120,16 +121,16 @@ interface Scan {
 function resourceItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
-  const pieces: Buffer[] = []
+  const whole = noPieces()
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) pieces.push(piece(s, end, RESOURCE, pieces.length))
+    if (field === 10) piece(s, end, RESOURCE, whole)
     else if (field === 18) scopeItems(s, open(c, end))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.resources.push(knownEnvelope('resource', joined(pieces), schemaUrl))
+  if (s.count > before) s.resources.push(joinPieces('resource', c.bytes, whole, schemaUrl))
 }
 
 /** ScopeSpans or ScopeLogs. */
@@ -137,16 +138,16 @@ function scopeItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
   const readItem = s.signal === 'traces' ? span : logRecord
-  const pieces: Buffer[] = []
+  const whole = noPieces()
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 18) readItem(s, open(c, end))
-    else if (field === 10) pieces.push(piece(s, end, SCOPE, pieces.length))
+    else if (field === 10) piece(s, end, SCOPE, whole)
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.scopes.push(knownEnvelope('scope', joined(pieces), schemaUrl))
+  if (s.count > before) s.scopes.push(joinPieces('scope', c.bytes, whole, schemaUrl))
 }
 
 function span(s: Scan, end: number): void {
@@ -307,24 +308,17 @@ function remember(s: Scan, slot: number, key: number, keyLength: number): void {
   if (found >= 0) s.slots.cells[s.slots.start + s.count * s.keys.length + found] = slot
 }
 
-/** Nobody sends a resource in more than one piece; protobuf allows any number. */
-const MAX_PIECES = 100
-
-/** The bytes of a resource or scope, or of one piece of it, checked. */
-function piece(s: Scan, end: number, shape: Shape, before: number): Buffer {
+/** A resource or scope, or one piece of it, checked. */
+function piece(s: Scan, end: number, shape: Shape, whole: Pieces): void {
   const { c } = s
   const pieceEnd = open(c, end)
   const start = c.pos
-  if (before === MAX_PIECES) throw new Malformed(`a resource or scope in more than ${MAX_PIECES} pieces at byte ${start}`)
   const parts = check(c, pieceEnd, shape)
   if (parts === Infinity) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${pieceEnd}`)
   if (parts > MAX_PARTS) throw new Malformed(`a resource or scope of more than ${MAX_PARTS} attributes before byte ${pieceEnd}`)
   countParts(s, parts)
-  return c.bytes.subarray(start, pieceEnd)
+  addPiece(whole, c.bytes, start, pieceEnd)
 }
-
-/** A message sent in pieces is their concatenation: that is how protobuf merges. */
-const joined = (pieces: readonly Buffer[]) => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
 
 const tables = new WeakMap<readonly string[], KeyTable>()
 

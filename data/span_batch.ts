@@ -126,7 +126,7 @@ export const rawItem = (batch: SpanBatch, i: number): RawItem => ({
 })
 
 /** The traces of its items. */
-export const tracesIn = (batch: SpanBatch): Traces => tracesOf(batch.body, batch.count, (i) => column(batch, i, COLUMN.trace_id))
+export const tracesIn = (batch: SpanBatch): Traces => tracesOf(batch.body, batch.columns, COLUMN.trace_id, STRIDE)
 
 const hex = (body: Buffer, at: number, size: number) => (at === 0 ? '' : body.toString('hex', at, at + size))
 const aboutNanoseconds = (body: Buffer, at: number) => (at === 0 ? 0 : word(body, at + 4) * 2 ** 32 + word(body, at))
