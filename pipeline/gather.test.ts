@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { fromJson } from '../data/otlp_json.ts'
-import { scan } from '../data/scan.ts'
+import { itemName, scan } from '../data/scan.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { traces } from '../test/spans.ts'
 import { Permanent, Refused } from './component.ts'
@@ -10,7 +10,10 @@ import { gathering } from './gather.ts'
 const KB = 1_024
 const request = (name: string, bytes = 10): SpanBatch =>
   scan('traces', fromJson('traces', traces('t', [{ id: 'a', name: name.padEnd(bytes, '.') }]))).batch
-const sizes = (calls: readonly (readonly SpanBatch[])[]) => calls.map((batches) => batches.length)
+/** The spans of each call, of however many batches. */
+const names = (batches: readonly SpanBatch[]) =>
+  batches.flatMap((batch) => Array.from({ length: batch.count }, (_, i) => itemName(batch, i).replace(/\.+$/, '')))
+const sizes = (calls: readonly (readonly SpanBatch[])[]) => calls.map((batches) => names(batches).length)
 
 function recorder(fails: (batches: readonly SpanBatch[]) => Error | undefined = () => undefined) {
   const calls: (readonly SpanBatch[])[] = []
@@ -31,6 +34,27 @@ test('requests of one turn of the event loop go on together, those of the next b
   expect(sizes(calls)).toEqual([3, 1])
 })
 
+test('small requests of one turn become one batch, and larger ones go on beside it', async () => {
+  const { calls, pass } = recorder()
+  await Promise.all([pass(request('a')), pass(request('b', 20 * KB)), pass(request('c'))])
+  expect(calls.map((batches) => batches.map((batch) => names([batch])))).toEqual([[['a', 'c'], ['b']]])
+})
+
+test('memory for small requests that go on together is bounded: past that, each goes on as it is', async () => {
+  let release = () => {}
+  const stored = new Promise<void>((resolve) => (release = resolve))
+  const calls: number[] = []
+  const gather = gathering((batches) => {
+    calls.push(batches.length)
+    return stored
+  })
+  const one = request('a', 15 * KB)
+  const waiting = Array.from({ length: 2_600 }, () => new Promise<void>((resolve) => gather(one, () => resolve())))
+  release()
+  await Promise.all(waiting)
+  expect([calls[0], calls.at(-2)! > 1]).toEqual([1, true])
+})
+
 test('what is large goes on by itself, and before there is too much of what is small', async () => {
   const { calls, pass } = recorder()
   await Promise.all([600, 2_000, 600, 300].map((size) => pass(request('a', size * KB))))
@@ -39,7 +63,7 @@ test('what is large goes on by itself, and before there is too much of what is s
 
 test('a request that fails for good fails alone', async () => {
   const bad = request('bad')
-  const { calls, pass } = recorder((batches) => (batches.includes(bad) ? new Permanent('bad') : undefined))
+  const { calls, pass } = recorder((batches) => (names(batches).includes('bad') ? new Permanent('bad') : undefined))
   const results = await Promise.allSettled([request('a'), bad, request('b')].map((one) => pass(one)))
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
   expect(sizes(calls)).toEqual([3, 1, 1, 1])
