@@ -8,8 +8,11 @@ import { join } from 'node:path'
 import { startClickHouse, type ClickHouse } from './clickhouse.ts'
 import { end, freePorts, launch } from './processes.ts'
 
-/** As `npm start` and the `leyden` command have it: a small young generation, which costs little and keeps the process small. */
-const START_FLAGS = ['--max-semi-space-size=8']
+/**
+ * As `npm start` and the `leyden` command have it: a small young generation, which costs little and keeps the process small, and an old one
+ * that is not collected before there is something to collect.
+ */
+const START_FLAGS = ['--max-semi-space-size=8', '--initial-old-space-size=64']
 
 export interface Leyden {
   readonly grpc: string

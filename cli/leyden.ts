@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=8
+#!/usr/bin/env -S node --max-semi-space-size=8 --initial-old-space-size=64
 // The command line: finds the subcommand and gives it the world. Everything is wired here and nowhere else.
 
 import { realpathSync } from 'node:fs'
