@@ -6,7 +6,6 @@ import { bonus, type AskedTool } from '../credit/bonus.ts'
 import { gae_turn } from '../credit/gae_turn.ts'
 import { phi } from '../credit/potential.ts'
 import { annealed, scheduledLambda } from '../credit/schedule.ts'
-import { causalityOf } from '../data/causality.ts'
 import { formatTable } from './table.ts'
 
 const NEEDED = 5
@@ -104,9 +103,6 @@ const asked = (turns: readonly Turn[]): AskedTool[] => turns.flatMap(({ tool }, 
 
 /** As Leyden does it: each turn after the other, the potential of what came before it as value. */
 function gaeOf({ turns, reward }: Try, update: number): number[] {
-  const count = turns.length
-  const times = Float64Array.from({ length: count }, (_, i) => i)
-  const tree = { count, origin: 0n, parent: new Int32Array(count).fill(-1), start: times, end: times, orphans: 0, cycles: 0 }
   const found = new Set<string>()
   let errors = 0
   const phis = turns.map(({ tool }) => {
@@ -116,8 +112,9 @@ function gaeOf({ turns, reward }: Try, update: number): number[] {
     return before
   })
   const nothing = turns.map(() => 0)
-  const trajectory = { causality: causalityOf(tree), calls: [...turns.keys()], steps: nothing, air: nothing, phi: phis, outcome: reward }
-  return gae_turn(trajectory, { gamma: 1, lambda: scheduledLambda(update) }).map((value, i) => value - phis[i]!)
+  const next = turns.map((_, i) => (i + 1 < turns.length ? i + 1 : -1))
+  const chain = { next, steps: nothing, air: nothing, phi: phis, outcome: reward }
+  return gae_turn(chain, { gamma: 1, lambda: scheduledLambda(update) }).map((value, i) => value - phis[i]!)
 }
 
 /** GRPO: the same for every turn of a try. */

@@ -2,15 +2,16 @@
 
 import { causalityOf } from '../data/causality.ts'
 import { place } from '../data/place.ts'
-import type { AirClass, CreditSpec, Moment, Rollout, Tool, Transition } from '../data/rollout.ts'
+import type { AirClass, Course, CreditSpec, Moment, Rollout, Tool, Transition } from '../data/rollout.ts'
 import { toolKey } from './air.ts'
 import { bonus } from './bonus.ts'
 import { groupAdvantages } from './group.ts'
-import { methods, type MethodName } from './index.ts'
+import { chainMethods, methods, type MethodName } from './index.ts'
 import { potential } from './potential.ts'
 import { oldestVersion, scheduledLambda } from './schedule.ts'
 import { statusRule } from './statuses.ts'
 import { inTimeOrder } from './time_order.ts'
+import { nextOf, type Chain, type Method, type Trajectory } from './trajectory.ts'
 
 export interface CreditOptions extends Omit<CreditSpec, 'method' | 'lambda'> {
   readonly method: MethodName | 'auto'
@@ -39,10 +40,18 @@ export interface Creditable extends Pick<
 /** What credit makes of a transition. */
 export type AssignedStep = Pick<Transition, 'reward_intermediate' | 'reward_parts' | 'return' | 'advantage' | 'credit_method'>
 
+/** A rollout as credit sees it once its course is known. */
+export interface Scored extends Pick<Rollout, 'rollout_id' | 'task_id' | 'group_id' | 'status' | 'air_mode' | 'outcome'> {
+  readonly transitions: readonly Pick<Transition, 'agent' | 'reward_intermediate' | 'reward_parts'>[]
+}
+
+/** The course that methods ask for, which may need the span tree. */
+type Known = Course & Partial<Pick<Trajectory, 'causality' | 'calls'>>
+
 /** The rollout with returns, and with advantages only where no group can ever give them. */
 export function assignCredit(rollout: Rollout, options: CreditOptions): Rollout & { credit: CreditSpec } {
-  const { credit, steps } = creditOf(rollout, options)
-  return { ...rollout, credit, transitions: rollout.transitions.map((t, i) => withCredit(t, steps[i]!)) }
+  const { credit, course, steps } = creditOf(rollout, options)
+  return { ...rollout, credit, course, transitions: rollout.transitions.map((t, i) => withCredit(t, steps[i]!)) }
 }
 
 /** Field by field: spreading two objects into one is several times slower. */
@@ -55,56 +64,79 @@ const withCredit = (t: Transition, step: AssignedStep): Transition => ({
   credit_method: step.credit_method,
 })
 
+/** @returns `course` where it is all that crediting the rollout again takes, whatever rewards are given */
 export function creditOf(
   rollout: Creditable,
   { method: asked, lambda, ...options }: CreditOptions,
-): { credit: CreditSpec; steps: AssignedStep[] } {
+): { credit: CreditSpec; course: Course | null; steps: AssignedStep[] } {
   const method = asked !== 'auto' ? asked : rollout.air_mode === 'potential' ? 'gae_turn' : 'identical'
   const credit: CreditSpec = { ...options, method, lambda: lambda ?? scheduledLambda(oldestVersion(rollout.transitions)) }
-  const { returns, air } = returnsOf(rollout, method, credit)
+  const known = courseOf(rollout, credit)
+  const course = method in chainMethods ? { next: known.next, air: known.air } : null
+  return { credit, course, steps: creditAlong(known, rollout, credit) }
+}
+
+/** Stage A without the span tree. @param credit with one of `chainMethods`, unless the course comes with its tree */
+export function creditAlong(course: Known, rollout: Scored, credit: CreditSpec): AssignedStep[] {
+  const { transitions, air_mode } = rollout
+  const nothing = transitions.map(() => 0)
+  const air = air_mode === 'bonus' ? course.air : nothing
+  const returns = returnsOf(course, rollout, { air, phi: air_mode === 'potential' ? course.air : nothing }, credit)
   const advantages = isAlone(rollout, credit) ? advantagesAlone(rollout, returns, credit) : null
-  const steps = rollout.transitions.map((t, i) => {
+  return transitions.map((t, i) => {
     const { reward_intermediate, reward_parts } = withBonus(t, air[i]!)
-    return { reward_intermediate, reward_parts, return: returns[i]!, advantage: advantages ? advantages[i]! : null, credit_method: method }
+    const advantage = advantages ? advantages[i]! : null
+    return { reward_intermediate, reward_parts, return: returns[i]!, advantage, credit_method: credit.method }
   })
-  return { credit, steps }
 }
 
 /** No group will ever give it advantages. */
-const isAlone = ({ group_id, task_id }: Creditable, { group_by = 'group' }: CreditSpec): boolean =>
+const isAlone = ({ group_id, task_id }: Scored, { group_by = 'group' }: CreditSpec): boolean =>
   !group_id && !task_id && (group_by === 'group' || group_by === 'task')
 
-function advantagesAlone({ rollout_id, status, transitions }: Creditable, returns: readonly (number | null)[], credit: CreditSpec) {
+function advantagesAlone({ rollout_id, status, transitions }: Scored, returns: readonly (number | null)[], credit: CreditSpec) {
   const own = transitions.map(({ agent }, i) => ({ agent, return: returns[i]! }))
   return groupAdvantages([{ rollout_id, status, excluded: false, transitions: own }], credit).advantages[0]!
 }
 
-function returnsOf(rollout: Creditable, method: MethodName, options: CreditSpec): { returns: (number | null)[]; air: number[] } {
+function returnsOf(
+  { next, ...tree }: Known,
+  rollout: Scored,
+  given: Pick<Chain, 'air' | 'phi'>,
+  credit: CreditSpec,
+): readonly (number | null)[] {
+  const outcome = creditedOutcome(rollout, credit.reward_range[0], credit)
+  if (outcome === null) return rollout.transitions.map(() => null)
+  const steps = rollout.transitions.map((t) => (t.reward_intermediate ?? 0) - (t.reward_parts['air'] ?? 0))
+  const method: Method = methods[credit.method as MethodName]
+  return method({ ...(tree as Required<Known>), next, steps, ...given, outcome }, credit)
+}
+
+/** What of a rollout's course its credit follows from. */
+function courseOf(rollout: Creditable, options: CreditSpec): Required<Known> {
   const { transitions, air_mode, air_weight = 0 } = rollout
-  const nothing = transitions.map(() => 0)
   const tools = earning(rollout)
   // A tool without a span of its own happened when the call that asked for it did.
   const places = tools.map(({ tool, call }) => (tool.inferred ? transitions[call]!.call : tool))
   const { tree, nodes } = place(rollout.tree, [...transitions.map((t) => t.call), ...places])
   const calls = nodes.slice(0, transitions.length)
+  const causality = causalityOf(tree)
 
   const [lowest, highest] = options.reward_range
   const weight = air_weight * (highest - lowest)
-  const air = air_mode === 'bonus' ? bonus(tools, transitions.length, weight) : nothing
-  const outcome = creditedOutcome(rollout, lowest, options)
-  if (outcome === null) return { returns: transitions.map(() => null), air }
-
-  const causality = causalityOf(tree)
-  const placed = tools.map(({ key, air_class }, i) => ({ node: nodes[transitions.length + i]!, key, air_class }))
-  const phis = air_mode === 'potential' ? potential(causality, placed, weight) : null
-  const phi = phis ? calls.map((node) => phis[node]!) : nothing
-  const steps = transitions.map((t) => (t.reward_intermediate ?? 0) - (t.reward_parts['air'] ?? 0))
-  const trajectory = { causality, calls, steps, air, phi, outcome }
-  return { returns: methods[method](options.causality === 'time' ? inTimeOrder(trajectory) : trajectory, options), air }
+  let air: readonly number[] = []
+  if (air_mode === 'bonus') air = bonus(tools, transitions.length, weight)
+  if (air_mode === 'potential') {
+    const placed = tools.map(({ key, air_class }, i) => ({ node: nodes[transitions.length + i]!, key, air_class }))
+    const phis = potential(causality, placed, weight)
+    air = calls.map((node) => phis[node]!)
+  }
+  const order = options.causality === 'time' ? inTimeOrder({ causality, calls }) : { causality, calls }
+  return { ...order, next: nextOf(order.causality, order.calls), air }
 }
 
 /** What a rollout's end is worth; null where nothing is known of it. */
-function creditedOutcome({ status, outcome }: Creditable, lowest: number, options: CreditSpec): number | null {
+function creditedOutcome({ status, outcome }: Scored, lowest: number, options: CreditSpec): number | null {
   const rule = statusRule(status, options)
   return rule === 'as_scored' ? outcome : rule === 'lowest' ? lowest : null
 }
@@ -130,7 +162,7 @@ function earning({ tools, transitions, tree }: Creditable): Earning[] {
 }
 
 /** Replaces what an earlier assignment put there. */
-function withBonus(t: CreditableStep, amount: number): Pick<Transition, 'reward_intermediate' | 'reward_parts'> {
+function withBonus(t: Scored['transitions'][number], amount: number): Pick<Transition, 'reward_intermediate' | 'reward_parts'> {
   const before = t.reward_parts['air'] ?? 0
   if (before === 0 && amount === 0) return t
   const { air: _, ...others } = t.reward_parts

@@ -8,6 +8,7 @@ import { c, cases, grow } from '../test/potential_cases.ts'
 import { span, treeOf } from '../test/random.ts'
 import { gae_turn } from './gae_turn.ts'
 import { potential } from './potential.ts'
+import { nextOf } from './trajectory.ts'
 
 describe.each(cases)('fixtures/rl/19: $name', ({ rollouts, expected, gamma, lambda }) => {
   test.each(rollouts.map((rollout, i) => ({ ...rollout, expected: expected[i]! })))('$rollout_id', (rollout) => {
@@ -25,7 +26,7 @@ describe.each(cases)('fixtures/rl/19: $name', ({ rollouts, expected, gamma, lamb
     const next = calls.map((node) => idOf(nextAfter(causality, calls)[node]!))
     const steps = rollout.calls.map((call) => rollout.step_rewards[call.id] ?? 0)
     const air = calls.map(() => 0)
-    const returns = gae_turn({ causality, calls, steps, air, phi, outcome: rollout.outcome }, { gamma, lambda })
+    const returns = gae_turn({ next: nextOf(causality, calls), steps, air, phi, outcome: rollout.outcome }, { gamma, lambda })
 
     for (const [i, { id }] of rollout.calls.entries()) {
       expect(phi[i]).toBeCloseTo(rollout.expected.phi[id]!, 9)
@@ -36,25 +37,24 @@ describe.each(cases)('fixtures/rl/19: $name', ({ rollouts, expected, gamma, lamb
   })
 })
 
+/** Calls one after the other, each with its reward. */
+function chain(steps: number[], phi: number[]) {
+  const calls = [...steps.keys()]
+  const causality = causalityOf(treeOf(calls.map((i) => span(String(i), '', i * 10, i * 10 + 5))))
+  return { next: nextOf(causality, calls), steps, air: steps.map(() => 0), phi, outcome: 0 }
+}
+
 describe('fixtures/rl/04, turn level', () => {
   const { turn_level } = JSON.parse(readFileSync('test/fixtures/rl/04_gae.json', 'utf8'))
   test.each([0, 1])('rollout %i', (r) => {
     const rewards: number[] = turn_level.turn_rewards[r]
-    const causality = causalityOf(treeOf(rewards.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
-    const nothing = rewards.map(() => 0)
-    const trajectory = { causality, calls: [...rewards.keys()], steps: rewards, air: nothing, phi: turn_level.turn_values[r], outcome: 0 }
-    const returns = gae_turn(trajectory, { gamma: turn_level.gamma, lambda: turn_level.lambda })
+    const returns = gae_turn(chain(rewards, turn_level.turn_values[r]), { gamma: turn_level.gamma, lambda: turn_level.lambda })
     returns.forEach((value, i) => expect(value).toBeCloseTo(turn_level.expected_returns[r][i], 9))
   })
 })
 
 describe('fixtures/rl/12', () => {
   const { pbrs, gae_turn_with_phi } = JSON.parse(readFileSync('test/fixtures/rl/12_shaping.json', 'utf8'))
-  const chain = (reward: number[], phi: number[]) => {
-    const causality = causalityOf(treeOf(reward.map((_, i) => span(String(i), '', i * 10, i * 10 + 5))))
-    return { causality, calls: [...reward.keys()], steps: reward, air: reward.map(() => 0), phi, outcome: 0 }
-  }
-
   test.each<any>(gae_turn_with_phi.cases)('gae over turns, lambda $lambda, gamma $gamma', ({ lambda, gamma, adv }) => {
     const { phi, reward } = gae_turn_with_phi
     const returns = gae_turn(chain(reward, phi), { gamma, lambda })

@@ -6,20 +6,13 @@
 // next is the earliest-starting policy call that happened after; a call without one gets the outcome, and
 // potential and gae behind it are 0. At lambda 1 phi cancels out exactly: potential-based shaping (Ng et al. 1999).
 
-import { nextAfter } from '../data/causality.ts'
-import type { Trajectory } from './trajectory.ts'
+import type { Chain } from './trajectory.ts'
 
-export function gae_turn(
-  { causality, calls, steps, air, phi, outcome }: Trajectory,
-  { gamma, lambda }: { gamma: number; lambda: number },
-): number[] {
-  const next = nextAfter(causality, calls)
-  const position = new Map(calls.map((node, i) => [node, i]))
-  const nextOf = calls.map((node) => position.get(next[node]!) ?? -1)
-  const gae = new Array<number>(calls.length)
+export function gae_turn({ next, steps, air, phi, outcome }: Chain, { gamma, lambda }: { gamma: number; lambda: number }): number[] {
+  const gae = new Array<number>(next.length)
 
-  for (const i of nextFirst(nextOf)) {
-    const n = nextOf[i]!
+  for (const i of nextFirst(next)) {
+    const n = next[i]!
     const reward = steps[i]! + air[i]! + (n === -1 ? outcome : 0)
     const delta = reward + gamma * (n === -1 ? 0 : phi[n]!) - phi[i]!
     gae[i] = delta + gamma * lambda * (n === -1 ? 0 : gae[n]!)
@@ -28,12 +21,12 @@ export function gae_turn(
 }
 
 /** Every call after its next. */
-function nextFirst(nextOf: readonly number[]): number[] {
-  const done = new Uint8Array(nextOf.length)
+function nextFirst(next: readonly number[]): number[] {
+  const done = new Uint8Array(next.length)
   const order: number[] = []
-  for (let i = 0; i < nextOf.length; i++) {
+  for (let i = 0; i < next.length; i++) {
     const way: number[] = []
-    for (let n = i; n !== -1 && !done[n]; n = nextOf[n]!) {
+    for (let n = i; n !== -1 && !done[n]; n = next[n]!) {
       done[n] = 1
       way.push(n)
     }

@@ -11,6 +11,7 @@ import { identical } from './identical.ts'
 import { last } from './last.ts'
 import { return_to_go } from './return_to_go.ts'
 import { inTimeOrder } from './time_order.ts'
+import { nextOf } from './trajectory.ts'
 
 describe('fixtures/rl/13', () => {
   const { spans, reward_events, expected } = JSON.parse(readFileSync('test/fixtures/rl/13_span_tree_credit.json', 'utf8'))
@@ -18,9 +19,12 @@ describe('fixtures/rl/13', () => {
   const given = (source: string, on: (event: any) => string | null) =>
     trained.map((id) => sum(reward_events.filter((e: any) => e.source === source && on(e) === id)))
   const sum = (events: any[]) => events.reduce((total, e) => total + e.value, 0)
+  const causality = causalityOf(treeOf(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end))))
+  const calls = trained.map((id) => spans.findIndex((s: any) => s.id === id))
   const trajectory = {
-    causality: causalityOf(treeOf(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end)))),
-    calls: trained.map((id) => spans.findIndex((s: any) => s.id === id)),
+    causality,
+    calls,
+    next: nextOf(causality, calls),
     // The judge's reward sits on branch B, whose last call is b1.
     steps: given('judge', () => 'b1'),
     air: given('air', (e) => e.caused_by),

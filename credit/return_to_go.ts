@@ -12,7 +12,10 @@
 import type { Causality } from '../data/causality.ts'
 import type { Trajectory } from './trajectory.ts'
 
-export function return_to_go({ causality, calls, steps, air, outcome }: Trajectory, { gamma }: { gamma: number }): number[] {
+export function return_to_go(
+  { causality, calls, steps, air, outcome }: Omit<Trajectory, 'next' | 'phi'>,
+  { gamma }: { gamma: number },
+): number[] {
   const { tree, forks } = causality
   const given = new Float64Array(tree.count + 1)
   const isCall = new Uint8Array(tree.count + 1)

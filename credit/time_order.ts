@@ -4,8 +4,8 @@
 import { causalityOf } from '../data/causality.ts'
 import type { Trajectory } from './trajectory.ts'
 
-/** The same trajectory with its calls one after the other by their end. */
-export function inTimeOrder(trajectory: Trajectory): Trajectory {
+/** The same with its calls one after the other by their end. */
+export function inTimeOrder<T extends Pick<Trajectory, 'causality' | 'calls'>>(trajectory: T): T {
   const { causality, calls } = trajectory
   const { start, end } = causality.tree
   const order = [...calls.keys()].sort((a, b) => end[calls[a]!]! - end[calls[b]!]! || start[calls[a]!]! - start[calls[b]!]! || a - b)

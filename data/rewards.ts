@@ -32,7 +32,7 @@ export interface Outcome {
   readonly outcome: number | null
   /** Other dimensions given to the whole rollout. */
   readonly parts: Readonly<Record<string, number>>
-  /** By span_id of the call. */
+  /** By what names the call. */
   readonly steps: ReadonlyMap<string, StepReward>
   readonly problems: readonly Problem[]
 }
@@ -54,18 +54,45 @@ export const AS_GIVEN: RewardOptions = { primary: null, weights: {}, human: 'as_
 export function outcome(rewards: readonly GivenReward[], calls: readonly Moment[], tree: SpanTree, options = AS_GIVEN): Outcome {
   if (rewards.length === 0) return { outcome: null, parts: {}, steps: new Map(), problems: [] }
   const problems: Problem[] = []
+  const known = rewards.filter((reward) => isKnown(reward, problems))
+  const found = decide(known, standing(rewards, calls, tree), options)
+  return { ...found, problems: [...problems, ...found.problems] }
+}
+
+/** Where rewards stand among a rollout's policy calls. It says so of any one of them, whatever others there are. */
+export interface Standing<R extends GivenReward = GivenReward> {
+  /** When it was given: order is all that counts. */
+  at(reward: R): number
+  isWhole(reward: R): boolean
+  /** What names the call that each of them, in order, is given to where it is no outcome; nothing for one that no call led to. */
+  owners(rewards: readonly R[]): ReadonlyMap<GivenReward, string>
+}
+
+/** In a span tree; calls are named by their span_id. */
+export function standing(rewards: readonly GivenReward[], calls: readonly Moment[], tree: SpanTree): Standing {
   const policyCalls = calls.filter(({ judged }) => !judged)
   const clock = clockOf(rewards, policyCalls, tree)
-  const inOrder = rewards.filter((reward) => isKnown(reward, problems)).sort((a, b) => clock.given(a) - clock.given(b))
-  const known = latestVersions(inOrder)
   let counted: Below | undefined
   const below = () => (counted ??= callsBelow(policyCalls, tree, clock))
   const lastEnd = policyCalls.reduce((last, call) => Math.max(last, clock.ended(call)), -Infinity)
-  const isWhole = (reward: GivenReward) =>
-    reward.target === undefined
-      ? clock.given(reward) >= lastEnd
-      : reward.target_node === undefined || below().count[reward.target_node] === below().total
+  return {
+    at: clock.given,
+    isWhole: (reward) =>
+      reward.target === undefined
+        ? clock.given(reward) >= lastEnd
+        : reward.target_node === undefined || below().count[reward.target_node] === below().total,
+    owners: (some) => ownersOf(some, policyCalls, tree, clock, below),
+  }
+}
 
+/** Which of the rewards is the outcome, and what of the others belongs to single calls. */
+export function decide<R extends GivenReward>(
+  rewards: readonly R[],
+  { at, isWhole, owners: ownersOf }: Standing<R>,
+  options: RewardOptions,
+): Outcome {
+  const problems: Problem[] = []
+  const known = latestVersions([...rewards].sort((a, b) => at(a) - at(b)))
   const whole = known.filter(isWhole)
   const dimension = dimensionOf(known, whole, options.primary ?? undefined)
   const final = finalOf(whole, dimension, options)
@@ -76,7 +103,7 @@ export function outcome(rewards: readonly GivenReward[], calls: readonly Moment[
   }
 
   const stepped = known.filter((reward) => (isWhole(reward) ? final && reward !== final.reward && reward.target === undefined : true))
-  const owners = ownersOf(stepped, policyCalls, tree, clock, below)
+  const owners = ownersOf(stepped)
   const stepDimension = final ? dimension : dimensionOf(known, stepped, options.primary ?? undefined)
   for (const reward of stepped) {
     if (owners.has(reward)) continue
@@ -104,7 +131,7 @@ function isKnown({ target, target_node, span_id }: GivenReward, problems: Proble
 }
 
 /** Each in its latest version, in order. */
-function latestVersions(inOrder: readonly GivenReward[]): GivenReward[] {
+function latestVersions<R extends GivenReward>(inOrder: readonly R[]): R[] {
   const latest = new Map<string, GivenReward>()
   const keys = inOrder.map(versionKeys)
   inOrder.forEach((reward, i) => keys[i]!.forEach((key) => latest.set(key, reward)))
@@ -185,14 +212,14 @@ function partsOf(reward: GivenReward, primary: string | undefined): Record<strin
   return Object.fromEntries(parts.map(({ name, value }) => [name, value!]))
 }
 
-function addUp(rewards: readonly GivenReward[], owners: ReadonlyMap<GivenReward, Moment>, dimension: DimensionOf): Map<string, StepReward> {
+function addUp(rewards: readonly GivenReward[], owners: ReadonlyMap<GivenReward, string>, dimension: DimensionOf): Map<string, StepReward> {
   const steps = new Map<string, StepReward>()
   for (const reward of rewards) {
     const owner = owners.get(reward)
-    if (!owner) continue
-    const { intermediate, parts } = steps.get(owner.span_id) ?? { intermediate: null, parts: {} }
+    if (owner === undefined) continue
+    const { intermediate, parts } = steps.get(owner) ?? { intermediate: null, parts: {} }
     const value = valueOf(reward, dimension(reward)) ?? null
-    steps.set(owner.span_id, {
+    steps.set(owner, {
       intermediate: value === null ? intermediate : (intermediate ?? 0) + value,
       parts: { ...parts, ...partsOf(reward, dimension(reward)) },
     })
@@ -232,17 +259,17 @@ function ownersOf(
   tree: SpanTree,
   clock: Clock,
   below: () => Below,
-): Map<GivenReward, Moment> {
-  const owners = new Map<GivenReward, Moment>()
+): Map<GivenReward, string> {
+  const owners = new Map<GivenReward, string>()
   if (rewards.length === 0) return owners
   const byNode = new Map(calls.map((call) => [call.node, call]))
   for (const reward of rewards) {
     const { target_node } = reward
     const owner = target_node === undefined ? undefined : (byNode.get(target_node) ?? below().last[target_node])
-    if (owner) owners.set(reward, owner)
+    if (owner) owners.set(reward, owner.span_id)
   }
   const unnamed = rewards.filter(({ target }) => target === undefined)
-  if (unnamed.length > 0) for (const [reward, call] of leadingCalls(unnamed, calls, tree, clock)) owners.set(reward, call)
+  if (unnamed.length > 0) for (const [reward, call] of leadingCalls(unnamed, calls, tree, clock)) owners.set(reward, call.span_id)
   return owners
 }
 

@@ -48,6 +48,8 @@ export interface Rollout {
   readonly air_weight?: number
   /** How group advantages are to be made; null until credit_assignment saw the rollout. */
   readonly credit: CreditSpec | null
+  /** Set with `credit`; null where crediting it again takes its span tree. */
+  readonly course?: Course | null
   /** Reward of the whole rollout; null where nobody gave one (never 0 by accident). */
   readonly outcome: number | null
   readonly transitions: readonly Transition[]
@@ -110,6 +112,14 @@ export interface Reward extends Place, RewardReading {
   readonly target_node?: number | undefined
   /** Milliseconds since the Unix epoch. */
   readonly given_at: number
+}
+
+/** What of a rollout's course its credit follows from. Rewards change none of it. Of each transition: */
+export interface Course {
+  /** Position of the one that followed it; -1 for none. */
+  readonly next: readonly number[]
+  /** AIR's potential or its bonus, by `air_mode`; empty in other modes. */
+  readonly air: readonly number[]
 }
 
 /** How a rollout was credited, and how its group is to be. */
