@@ -81,7 +81,7 @@ test.each([
     { ...said, step: 0, finish_reason: 'tool_calls' },
     { ...said, step: 1, finish_reason: 'stop' },
   ])
-  const [stored] = await leyden.rows<{ outline: string }>(1, `SELECT outline FROM rollouts FINAL WHERE rollout_id = '${rollout_id}'`)
+  const [stored] = await leyden.rows<{ outline: string }>(1, `SELECT outline FROM outlines WHERE rollout_id = '${rollout_id}'`)
   expect(stored!.outline).toContain('look_up')
 })
 

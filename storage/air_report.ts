@@ -49,7 +49,11 @@ function warningOf(row: Row): string {
 
 const QUERY = `
 WITH
-  scored AS (SELECT rollout_id, attempt_id, outcome, outline FROM rollouts FINAL WHERE outcome IS NOT NULL AND ended_at >= fromUnixTimestamp64Milli({since:Int64})),
+  scored AS (
+    SELECT rollout_id, attempt_id, outcome, outline
+    FROM (SELECT rollout_id, attempt_id, revision, outcome FROM rollouts FINAL WHERE outcome IS NOT NULL AND ended_at >= fromUnixTimestamp64Milli({since:Int64})) AS live
+    INNER JOIN outlines USING (rollout_id, attempt_id, revision)
+  ),
   ran AS (
     SELECT rollout_id, attempt_id, outcome, JSONExtractString(tool, 'name') AS name, JSONExtractString(tool, 'air_class') AS class, JSONExtractString(tool, 'air_rule') AS rule
     FROM scored ARRAY JOIN JSONExtractArrayRaw(outline, 'tools') AS tool

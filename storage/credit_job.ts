@@ -5,30 +5,20 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 
-import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { steadyNow } from '../data/clock.ts'
-import type { CreditSpec, Rollout } from '../data/rollout.ts'
+import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
-import { openCreditRows, putCredit, revisionsAnew, writeCredit, type Assigned, type CreditRows, type Writer } from './credit_rows.ts'
-import {
-  groupsLeftOut,
-  isComplete,
-  isEndless,
-  isSettled,
-  lastVersions,
-  lastVersionsAround,
-  memberOf,
-  membersOf,
-  type Member,
-} from './group_members.ts'
+import type { Credited } from './credit_again.ts'
+import { CREDIT_COLUMNS, openCredit, putGroup, putRollout, putUncompared, type Compared, type Credit } from './credit_block.ts'
+import { revisionsAnew, writeCredit, type Writer } from './credit_rows.ts'
+import { groupsLeftOut, isComplete, isEndless, isSettled, lastVersions, memberOf, membersOf, type Member } from './group_members.ts'
 import { groupId } from './groups.ts'
 import type { Lease } from './lease.ts'
-import type { Become } from './recredit.ts'
-import type { RolloutKey } from './reward_targets.ts'
-import { putRolloutRow, ROLLOUT_COLUMNS, type RolloutRow } from './rollout_rows.ts'
-import { openRows, putFloat64, putString, putUInt32, putUInt64, written, type Rows } from './row_binary.ts'
+import { ROLLOUT_COLUMNS, type RolloutRow } from './rollout_rows.ts'
+import { written } from './row_binary.ts'
 import { dropStagingTables } from './staging.ts'
-import { byGroup, rolloutsWithGroups } from './stored_rollouts.ts'
+import type { KnownRollout, RolloutKey } from './storage.ts'
+import { byGroup, groupsOf, outlinesOf, rolloutsOfGroups } from './stored_rollouts.ts'
 
 export interface CreditJob {
   /** Groups that may now be complete. Those that are not are looked at again after `settleTimeout`. */
@@ -39,10 +29,13 @@ export interface CreditJob {
    * Stores what becomes of these rollouts, and credits their groups with it: those that are complete or were credited before, and, with
    * `settled`, those that will get no more. The others wait, as those of new rollouts do.
    */
-  again(rollouts: readonly RolloutKey[], become: Become, options?: AgainOptions): Promise<void>
+  again(rollouts: readonly KnownRollout[], become: Become, options?: AgainOptions): Promise<void>
   /** Waits for what is being computed; what is waited for is found again by `resume`. */
   close(): Promise<void>
 }
+
+/** What becomes of a stored rollout: null where it stays as it is, 'outline' where that cannot be told without it. */
+export type Become = (row: RolloutRow, outline?: Buffer) => Credited | 'outline' | null
 
 interface AgainOptions {
   readonly settled?: boolean
@@ -56,23 +49,6 @@ export interface CreditJobOptions extends Writer {
   readonly lease: Lease
 }
 
-interface Compared extends Member {
-  /** Its transitions where they are to be stored with it; undefined where they stay as they are. */
-  readonly assigned?: Assigned
-}
-
-/** What is to be stored together. */
-interface Credit {
-  readonly steps: CreditRows
-  /** Rows of `rollouts`: those with new returns. */
-  readonly rollouts: Rows
-  /** Rows of `credits`. */
-  readonly credits: Rows
-  readonly now: number
-}
-
-const openCredit = (): Credit => ({ steps: openCreditRows(), rollouts: openRows(), credits: openRows(), now: steadyNow() })
-
 /** A group that may be complete. */
 interface Wait {
   /** When it settles, ms since the epoch; 0: to be looked at now. */
@@ -84,7 +60,7 @@ interface Wait {
 /** How often groups that wait are looked at, and how many together. */
 const SWEEP_MS = 500
 const TOGETHER = 2_000
-/** Thousands of rollouts take a second: requests are answered in between. */
+/** Thousands of rollouts take half a second. */
 const TURN_MS = 20
 /**
  * A group is credited whole each time. One that never ends, as a task in production, is left alone for so many times as long as that
@@ -175,37 +151,56 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     }
   }
 
-  async function again(rollouts: readonly RolloutKey[], become: Become, options: AgainOptions = {}): Promise<void> {
+  async function again(rollouts: readonly KnownRollout[], become: Become, options: AgainOptions = {}): Promise<void> {
     const next = working.then(() => creditAnew(rollouts, become, options))
     working = next.catch(() => {})
     await next
   }
 
-  async function creditAnew(rollouts: readonly RolloutKey[], become: Become, { settled, after }: AgainOptions): Promise<void> {
+  async function creditAnew(rollouts: readonly KnownRollout[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
-    const [rows, versions] = await Promise.all([rolloutsWithGroups(writer, rollouts), lastVersionsAround(writer, rollouts)])
+    const groups = await groupsOf(writer, rollouts)
+    const alone = rollouts.flatMap(({ rollout_id, group_id }) => (group_id ? [] : rollout_id))
+    const [rows, versions] = await Promise.all([rolloutsOfGroups(writer, groups, alone), lastVersions(writer, groups)])
     const revisions = await revisionsAnew(writer, () => [...rows].filter(({ returns }) => returns.length > 0))
     const wanted = new Set(rollouts.map(keyOf))
     const credit = openCredit()
-    const compare = (row: RolloutRow): Compared => {
-      const credited = wanted.has(keyOf(row)) ? become(row) : null
-      if (!credited) return memberOf(row)
-      putRollout(credit, credited.row, revisions)
-      const { outcome } = credited.row
-      return { ...memberOf(credited.row), credit: credited.credit, assigned: { outcome, steps: credited.steps } }
-    }
-    let next = performance.now() + TURN_MS
-    for (const [group, own] of byGroup(rows)) {
-      if (performance.now() > next) {
-        await setImmediate()
-        next = performance.now() + TURN_MS
-      }
-      if (!own.some((row) => wanted.has(keyOf(row)))) continue
-      const members = own.map(compare)
+    /** @returns those of a group that cannot be credited without their outlines: then nothing was done */
+    const creditGroup = (group: string, own: readonly RolloutRow[], outlines?: ReadonlyMap<string, Buffer>): readonly RolloutRow[] => {
+      const becoming = own.map((row) => (wanted.has(keyOf(row)) ? become(row, outlines?.get(keyOf(row))) : null))
+      const lacking = own.filter((_, i) => becoming[i] === 'outline')
+      if (lacking.length > 0 && !outlines) return lacking
+      const members = own.map((row, i): Compared => {
+        const credited = becoming[i]!
+        if (credited === null || credited === 'outline') return memberOf(row)
+        putRollout(credit, credited.row, revisions)
+        return { ...memberOf(credited.row), credit: credited.credit, assigned: { outcome: credited.row.outcome, steps: credited.steps } }
+      })
       const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
       if (isReady) putGroup(credit, group, members, versions)
       else putUncompared(credit, members)
       if (group !== '' && !isReady) waiting.set(group, { at: 0 })
+      return []
+    }
+
+    const asked = new Set(groups)
+    const left: (readonly [string, readonly RolloutRow[]])[] = []
+    const lacking: RolloutRow[] = []
+    const turn = turns()
+    for (const [group, own] of byGroup(rows)) {
+      await turn()
+      // Who is in a group that nobody asked for was moved there this moment.
+      if ((group !== '' && !asked.has(group)) || !own.some((row) => wanted.has(keyOf(row)))) continue
+      const some = creditGroup(group, own)
+      if (some.length > 0) left.push([group, own])
+      lacking.push(...some)
+    }
+    if (left.length > 0) {
+      const outlines = await outlinesOf(writer, lacking)
+      for (const [group, own] of left) {
+        await turn()
+        creditGroup(group, own, outlines)
+      }
     }
     await store(credit, revisions, after)
     if (waiting.size > 0) work()
@@ -240,52 +235,12 @@ const holds = (members: readonly Member[] = [], last: Rollout | undefined): bool
 
 const keyOf = ({ rollout_id, attempt_id }: RolloutKey): string => routeKey(rollout_id, attempt_id)
 
-const CREDIT_COLUMNS = 'tenant, group_id, credit_version, method, members, baseline, effective_size, created_at'
-
-function putGroup(
-  { steps, credits, now }: Credit,
-  group: string,
-  members: readonly Compared[],
-  versions: ReadonlyMap<string, number>,
-): void {
-  const version = (versions.get(group) ?? 0) + 1
-  const spec = members.at(-1)!.credit
-  const result = groupAdvantages(
-    members.map((member) => ({ ...member, excluded: member.mode === 'val' })),
-    spec,
-  )
-  for (const [i, member] of members.entries()) putCredit(steps, member, result.advantages[i]!, version, member.assigned)
-  putCreditsRow(credits, group, version, spec, result, now)
-}
-
-/** Those with new returns are stored with these, also where their group is not compared yet. */
-function putUncompared({ steps }: Credit, members: readonly Compared[]): void {
-  for (const member of members) {
-    if (!member.assigned) continue
-    const advantages = member.assigned.steps.map(({ advantage }) => advantage)
-    putCredit(steps, member, advantages, null, member.assigned)
+/** Requests are answered in between. */
+function turns(): () => Promise<void> {
+  let next = performance.now() + TURN_MS
+  return async () => {
+    if (performance.now() < next) return
+    await setImmediate()
+    next = performance.now() + TURN_MS
   }
-}
-
-function putRollout({ rollouts, now }: Credit, row: RolloutRow, revisions: ReadonlyMap<string, number>): void {
-  putRolloutRow(rollouts, { ...row, revision: revisions.get(keyOf(row)) ?? row.revision }, now)
-}
-
-function putCreditsRow(
-  rows: Rows,
-  group: string,
-  version: number,
-  { method }: CreditSpec,
-  { baseline, members, effective_size }: GroupCredit,
-  now: number,
-): void {
-  putString(rows, '')
-  putString(rows, group)
-  putUInt32(rows, version)
-  putString(rows, method)
-  putUInt32(rows, members)
-  putString(rows, baseline)
-  putFloat64(rows, effective_size)
-  putUInt64(rows, now)
-  rows.count++
 }

@@ -240,6 +240,7 @@ async function revise(
       WHERE step_key IN ${source.keys}`)
     for (const [table, stamp] of [
       ['rejects', 'inserted_at'],
+      ['outlines', 'inserted_at'],
       ['rollouts', 'committed_at'],
     ] as const) {
       await command(`

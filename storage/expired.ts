@@ -4,7 +4,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 
 import { routeKey } from '../data/routing.ts'
 import { SMALL_STATEMENT } from './literals.ts'
-import type { RolloutKey } from './reward_targets.ts'
+import type { RolloutKey } from './storage.ts'
 
 /**
  * How many items the live revision of each rollout covers, for those so old that some of them may be gone. A rollout that straddles

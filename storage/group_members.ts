@@ -4,7 +4,6 @@ import { statusRule } from '../credit/statuses.ts'
 import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
 import type { Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
-import type { RolloutKey } from './reward_targets.ts'
 import type { RolloutRow } from './rollout_rows.ts'
 import { byGroup, rolloutsOfGroups } from './stored_rollouts.ts'
 
@@ -55,18 +54,10 @@ export async function membersOf(deps: Deps, groups: readonly string[]): Promise<
 }
 
 /** Last credit of each group that ever had one. */
-export const lastVersions = (deps: Deps, groups: readonly string[]): Promise<Map<string, number>> => versionsOf(deps, textList(groups))
-
-/** The same of the groups of these rollouts. */
-export function lastVersionsAround(deps: Deps, rollouts: readonly RolloutKey[]): Promise<Map<string, number>> {
-  const ids = textList(new Set(rollouts.map(({ rollout_id }) => rollout_id)))
-  return versionsOf(deps, `(SELECT group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${ids} AND group_id != '')`)
-}
-
-async function versionsOf(deps: Deps, groups: string): Promise<Map<string, number>> {
+export async function lastVersions(deps: Deps, groups: readonly string[]): Promise<Map<string, number>> {
   const rows = await select<{ group_id: string; version: number }>(
     deps,
-    `SELECT group_id, max(credit_version) AS version FROM credits WHERE tenant = '' AND group_id IN ${groups} GROUP BY group_id`,
+    `SELECT group_id, max(credit_version) AS version FROM credits WHERE tenant = '' AND group_id IN ${textList(groups)} GROUP BY group_id`,
   )
   return new Map(rows.map(({ group_id, version }) => [group_id, version]))
 }

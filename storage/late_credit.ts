@@ -1,4 +1,4 @@
-// Rewards for rollouts that are stored: their outlines take them, and their transitions stay as they are but for credit. That is a
+// Rewards for rollouts that are stored: their rows take them, and their transitions stay as they are but for credit. That is a
 // matter of milliseconds however long ago they ran, and their spans may be gone.
 
 import { randomUUID } from 'node:crypto'
@@ -7,13 +7,13 @@ import { steadyNow } from '../data/clock.ts'
 import type { Reward } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { versionOf } from './bookkeeping.ts'
-import type { CreditJob } from './credit_job.ts'
+import { creditAlongCourse, creditFromOutline, hasCourse } from './credit_again.ts'
+import type { Become, CreditJob } from './credit_job.ts'
 import type { Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
-import { outlinedReward, type Outline, type OutlinedReward, type OutlinedRewards } from './outline.ts'
-import { creditAgain, type Credited } from './recredit.ts'
+import { outlinedReward, wholeReward, type Outline, type OutlinedReward, type OutlinedRewards } from './outline.ts'
 import { openRows, written } from './row_binary.ts'
-import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS, type RolloutRow } from './rollout_rows.ts'
+import { putReward, putRewardTarget, REWARD_COLUMNS, REWARD_TARGET_COLUMNS } from './rollout_rows.ts'
 import type { LateReward } from './storage.ts'
 
 interface Deps extends Writer {
@@ -36,18 +36,22 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
   }
   const responses = await spansOfResponses(deps, late)
   const placed: LateReward[] = []
-  const inPlace = (row: RolloutRow): Credited | null => {
+  const inPlace: Become = (row, stored) => {
     const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
-    const outline = JSON.parse(String(row.outline)) as Outline
+    const late = own.length === 1 ? own[0]!.rewards : own.flatMap((one) => one.rewards)
+    const alongCourse = hasCourse(row) && late.every(isOfWhole)
+    if (!alongCourse && !stored) return 'outline'
     const rewards = JSON.parse(row.rewards) as OutlinedRewards
-    const late = own.flatMap((one) => one.rewards)
-    const added = placedIn(outline, rewards, late, responses, force)
+    const outline = alongCourse ? undefined : (JSON.parse(String(stored)) as Outline)
+    const added = outline ? placedIn(outline, late, responses, force) : late.map((reward) => wholeReward(reward, rewards))
     if (!added) return null
     placed.push(...own)
+    const fresh = unknownOf(added, rewards)
     const seen = own.reduce((sum, { items }) => sum + items, 0)
     const covered_until = Math.max(row.covered_until, ...own.map(({ received_at }) => received_at))
-    const covering = { ...row, spans: row.spans + (added.length > 0 ? seen : 0), covered_until }
-    return creditAgain(covering, outline, { ...rewards, given: [...rewards.given, ...added] })
+    const covering = { ...row, spans: row.spans + (fresh.length > 0 ? seen : 0), covered_until }
+    const all = { ...rewards, given: [...rewards.given, ...fresh] }
+    return outline ? creditFromOutline(covering, outline, all) : creditAlongCourse(covering, all)
   }
   const after = record(deps, late)
   await Promise.all([after, deps.again(late, inPlace, { after })])
@@ -55,15 +59,22 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
   return late.filter((one) => !done.has(one))
 }
 
-/** Those of the rewards that the outline lacks; null where it does not know what one of them is about. */
+/** It names a rollout, a trace or a session, so that its place need not be looked for. */
+const isOfWhole = ({ target }: Reward): boolean => target !== undefined && !target.response_id && !target.span_id
+
+/** A reward may be sent again. */
+function unknownOf(added: readonly OutlinedReward[], { given }: OutlinedRewards): OutlinedReward[] {
+  const known = new Set(given.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
+  return added.filter(({ reward_id, times }) => !known.has(`${reward_id} ${times[1]}`))
+}
+
+/** Null where the outline does not know what one of the rewards is about. */
 function placedIn(
   { calls }: Outline,
-  { given }: OutlinedRewards,
   rewards: readonly Reward[],
   responses: ReadonlyMap<string, string>,
   force: boolean,
 ): OutlinedReward[] | null {
-  const known = new Set(given.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
   let nodes: Map<string, number> | undefined
   const nodeOf = (span_id: string) => (nodes ??= new Map(calls.map((call) => [call.span_id, call.node]))).get(span_id)
   const placed: OutlinedReward[] = []
@@ -73,7 +84,7 @@ function placedIn(
     const node = named ? nodeOf(named) : undefined
     if (node === undefined && (response_id || span_id) && !force) return null
     const one = outlinedReward(reward, () => -1)
-    if (!known.has(`${one.reward_id} ${one.times[1]}`)) placed.push({ ...one, target: one.target === null ? null : (node ?? -1) })
+    placed.push({ ...one, target: one.target === null ? null : (node ?? -1) })
   }
   return placed
 }

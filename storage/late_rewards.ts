@@ -12,7 +12,7 @@ import { readItem } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { keysOf, mayBeStray, targetKey, targetsOf, waitingRewards, type Stray } from '../data/stray_rewards.ts'
-import type { LateReward, Storage } from './storage.ts'
+import type { LateReward, Storage, KnownRollout } from './storage.ts'
 
 export interface LateRewards {
   /** How many wait for their rollout. */
@@ -29,6 +29,11 @@ export interface LateRewards {
 }
 
 type Late = LateReward & Pick<Stray, 'problems'>
+
+interface Found {
+  readonly stray: Stray
+  readonly rollout: KnownRollout
+}
 
 export interface LateRewardsOptions {
   readonly storage: Pick<Storage, 'findTargets' | 'join' | 'creditLate'>
@@ -88,32 +93,33 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
 
   async function resolveSome(strays: readonly Stray[]): Promise<void> {
     const known = await storage.findTargets([...new Set(strays.flatMap(({ targets }) => targets))])
-    const found: { stray: Stray; key: string }[] = []
+    const found: Found[] = []
     for (const stray of strays) {
-      const rollout = stray.targets.map((target) => known.get(target)).find((one) => one !== undefined)
-      const key = rollout ? routeKey(rollout.rollout_id, rollout.attempt_id) : openKey(stray)
-      if (key !== undefined) found.push({ stray, key })
+      const rollout = stray.targets.map((target) => known.get(target)).find((one) => one !== undefined) ?? openOne(stray)
+      if (rollout) found.push({ stray, rollout })
       else givenUp(waiting.add(stray).length)
     }
     await give(found)
   }
 
   /** A run that is going on is not known to storage, but may be open here. */
-  function openKey({ targets }: Stray): string | undefined {
+  function openOne({ targets }: Stray): KnownRollout | undefined {
     const keys = targets.flatMap((target) => {
       const [name, value] = target.split('\u0000') as [string, string]
       if (name === 'attempt') return [value.replace('/', '\u0000')]
       return name === 'rollout' || name === 'trace' ? [routeKey(value, '')] : []
     })
-    return keys.find(isOpen)
+    const key = keys.find(isOpen)
+    return key === undefined ? undefined : splitKey(key)
   }
 
-  async function give(found: readonly { stray: Stray; key: string }[]): Promise<void> {
+  async function give(found: readonly Found[]): Promise<void> {
     if (found.length === 0) return
-    const late = found.map(({ stray: { trace_id, rewards, problems, items, since }, key }): Late => {
-      const { rollout_id, attempt_id } = splitKey(key)
-      return { trace_id, rollout_id, attempt_id, rewards, problems, items, received_at: since }
-    })
+    const late = found.map(
+      ({ stray: { trace_id, rewards, problems, items, since }, rollout: { rollout_id, attempt_id, group_id } }): Late => {
+        return { trace_id, rollout_id, attempt_id, group_id, rewards, problems, items, received_at: since }
+      },
+    )
     const again = new Set<LateReward>(late.filter(({ rollout_id, attempt_id }) => isOpen(routeKey(rollout_id, attempt_id))))
     // Either may be lost with this process: the next finds the raw records, and what was done already is not done twice.
     const [left] = await Promise.all([storage.creditLate(late.filter((one) => !again.has(one))), storage.join(late)])

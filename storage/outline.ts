@@ -1,12 +1,13 @@
 // A rollout's outline: where its calls and tools stand in the span tree and what they were, enough to credit it again when a score
-// comes after its spans have expired. It never changes; the rewards beside it do. What is usual is left out of both.
+// comes after its spans have expired. It never changes; the rewards beside it do. What is usual is left out of both. Most scores do not
+// need it: what they change follows from the rollout's course and from how its rewards stand to its transitions, which are in its row.
 
 import { createHash } from 'node:crypto'
 
 import { toolKey } from '../credit/air.ts'
 import type { EarningTool } from '../credit/assign.ts'
-import { AS_GIVEN, type GivenReward, type RewardOptions } from '../data/rewards.ts'
-import type { Moment, Reward, Rollout, Tool } from '../data/rollout.ts'
+import { AS_GIVEN, standing, type GivenReward, type RewardOptions } from '../data/rewards.ts'
+import type { Course, Moment, Reward, Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
 
 export interface Outline {
@@ -44,6 +45,8 @@ interface OutlinedTool extends Pick<Tool, 'air_class' | 'air_rule'> {
 }
 
 export interface OutlinedRewards {
+  /** As the outline's. */
+  readonly origin: string
   readonly given: readonly OutlinedReward[]
   readonly options?: RewardOptions
 }
@@ -55,12 +58,25 @@ export interface OutlinedReward extends Pick<Reward, 'reward_id' | 'id' | 'sourc
   readonly target: number | null
   readonly times: Times
   readonly values: Readonly<Record<string, number | null>>
+  /** When it was given, in microseconds since `origin`, where its row has a course; so the two below. */
+  readonly at?: number
+  /** It is about the whole rollout. */
+  readonly whole?: true
+  /** Of the transition that it is given to where it is no outcome. */
+  readonly step?: number
 }
 
 /** Nanoseconds since the epoch, in digits: beginning and end of what has no span of its own. */
 type Times = readonly [start: string, end: string]
 
-export function outline(rollout: Rollout): { outline: Outline; rewards: OutlinedRewards } {
+export interface Outlined {
+  readonly outline: Outline
+  readonly rewards: OutlinedRewards
+  /** Null where crediting it again takes its outline. */
+  readonly course: Course | null
+}
+
+export function outline(rollout: Rollout): Outlined {
   const { tree, calls, tools, rewards, transitions, rejects, air_weight = 0, reward_options = AS_GIVEN } = rollout
   const places = [...calls, ...tools, ...rewards].map(({ node }) => node).concat(rewards.map(({ target_node = -1 }) => target_node))
   const kept = withAncestors(tree, places)
@@ -69,7 +85,10 @@ export function outline(rollout: Rollout): { outline: Outline; rewards: Outlined
   const end = lastingEnds(tree)
   const steps = new Map(transitions.map(({ span_id, step }) => [span_id, step]))
   const untrained = new Set(rejects.flatMap(({ span_id, policy }) => (policy === '' ? [] : [span_id])))
-  const given = rewards.filter(isPlaced).map((reward) => outlinedReward(reward, at))
+  const placed = rewards.filter(isPlaced)
+  const given = placed.map((reward) => outlinedReward(reward, at))
+  // What a call that is not trained was given goes to another, which only the outline tells.
+  const course = (untrained.size === 0 && rollout.course) || null
   return {
     outline: {
       origin: String(tree.origin),
@@ -98,8 +117,40 @@ export function outline(rollout: Rollout): { outline: Outline; rewards: Outlined
       })),
       ...(air_weight !== 0 && { air_weight }),
     },
-    rewards: { given, ...(reward_options !== AS_GIVEN && { options: reward_options }) },
+    rewards: {
+      origin: String(tree.origin),
+      given: course ? withStandings(given, placed, transitions, tree) : given,
+      ...(reward_options !== AS_GIVEN && { options: reward_options }),
+    },
+    course,
   }
+}
+
+/** @param rewards the same as they were read, or restored @param steps all that a policy answered */
+export function withStandings(
+  given: readonly OutlinedReward[],
+  rewards: readonly GivenReward[],
+  steps: readonly { readonly step: number; readonly call: Moment }[],
+  tree: SpanTree,
+): OutlinedReward[] {
+  if (given.length === 0 || steps.length === 0) return [...given]
+  // Late rewards carry no sequence ids, so that with them order is by time.
+  const calls = steps.map(({ call: { span_id, node, start_time, end_time, judged } }) => ({ span_id, node, start_time, end_time, judged }))
+  const { at, isWhole, owners } = standing(rewards, calls, tree)
+  const whole = rewards.map(isWhole)
+  const stepped = rewards.filter(({ target }, i) => !whole[i] || target === undefined)
+  const owner = owners(stepped.sort((a, b) => at(a) - at(b)))
+  const stepOf = new Map(steps.map(({ step, call }) => [call.span_id, step]))
+  return given.map((one, i) => {
+    const step = stepOf.get(owner.get(rewards[i]!) ?? '')
+    return { ...one, at: at(rewards[i]!), ...(whole[i] && { whole: true }), ...(step !== undefined && { step }) }
+  })
+}
+
+/** One that came late and is about the whole rollout. */
+export function wholeReward(reward: Reward, { origin }: OutlinedRewards): OutlinedReward {
+  const at = Number(reward.end_time - BigInt(origin)) / 1_000
+  return { ...outlinedReward(reward, () => -1), target: -1, at, whole: true }
 }
 
 /** A digest is shorter than most arguments. */
@@ -184,21 +235,29 @@ export function restore({ origin, nodes, calls, tools }: Outline, { given }: Out
       requested_by,
       air_class,
     })),
-    rewards: given.map(({ node, target, times, values, source, id, primary, override, sequence_id }) => ({
-      span_id: '',
-      node,
-      start_time: start(node, times),
-      end_time: end(node, times),
-      judged: false,
-      sequence_id,
-      source,
-      id,
-      primary,
-      override,
-      dimensions: Object.keys(values).map((name) => ({ name, value: values[name]! })),
-      target: target === null ? undefined : NOTHING_NAMED,
-      target_node: target === null || target === -1 ? undefined : target,
-    })),
+    rewards: given.map((one) => restoreReward(one, start(one.node, one.times), end(one.node, one.times))),
+  }
+}
+
+export function restoreReward(
+  { node, target, values, source, id, primary, override, sequence_id }: OutlinedReward,
+  start_time = IN_TREE,
+  end_time = IN_TREE,
+): GivenReward {
+  return {
+    span_id: '',
+    node,
+    start_time,
+    end_time,
+    judged: false,
+    sequence_id,
+    source,
+    id,
+    primary,
+    override,
+    dimensions: Object.keys(values).map((name) => ({ name, value: values[name]! })),
+    target: target === null ? undefined : NOTHING_NAMED,
+    target_node: target === null || target === -1 ? undefined : target,
   }
 }
 

@@ -4,14 +4,11 @@ import type { ClickHouseClient } from '@clickhouse/client'
 
 import { targetKey } from '../data/stray_rewards.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
-
-export interface RolloutKey {
-  readonly rollout_id: string
-  readonly attempt_id: string
-}
+import { isAtEnd, openReader, readNullable, readString } from './row_reader.ts'
+import type { KnownRollout } from './storage.ts'
 
 /** @param keys as targetKey makes them @returns the newest rollout of each that is known */
-export async function findTargets(client: ClickHouseClient, keys: readonly string[]): Promise<Map<string, RolloutKey>> {
+export async function findTargets(client: ClickHouseClient, keys: readonly string[]): Promise<Map<string, KnownRollout>> {
   const values = new Map<string, string[]>()
   for (const key of keys) {
     const [name, value] = key.split('\u0000') as [string, string]
@@ -19,36 +16,53 @@ export async function findTargets(client: ClickHouseClient, keys: readonly strin
     if (own) own.push(value)
     else values.set(name, [value])
   }
-  if (values.size === 0) return new Map()
-  const query = [...values].map(([name, own]) => (QUESTIONS[name] ?? byKey(name))(own)).join('\nUNION ALL\n')
-  const answer = await client.query({ query, format: 'JSONEachRow', clickhouse_settings: { ...LONG_STATEMENT, ...SMALL_STATEMENT } })
-  const found = await answer.json<RolloutKey & { name: string; value: string }>()
-  return new Map(found.map(({ name, value, rollout_id, attempt_id }) => [targetKey(name, value), { rollout_id, attempt_id }]))
+  const found = new Map<string, KnownRollout>()
+  if (values.size === 0) return found
+  const query = `${[...values].map(([name, own]) => (QUESTIONS[name] ?? byKey(name))(own)).join('\nUNION ALL\n')}\nFORMAT RowBinary`
+  const { stream } = await client.exec({ query, clickhouse_settings: { ...LONG_STATEMENT, ...SMALL_STATEMENT } })
+  const reader = await openReader(stream)
+  while (!isAtEnd(reader)) {
+    const key = targetKey(readString(reader), readString(reader))
+    const rollout = {
+      rollout_id: readString(reader),
+      attempt_id: readString(reader),
+      group_id: readNullable(reader, readString) ?? undefined,
+    }
+    found.set(key, rollout)
+  }
+  return found
 }
 
 type Question = (values: readonly string[]) => string
 
+/** All but the first two do not know the group. */
+const NO_GROUP = 'CAST(NULL AS Nullable(String)) AS group_id'
+const name = (text: string) => `'${text}' AS name`
+
 const QUESTIONS: Readonly<Record<string, Question>> = {
+  rollout: (ids) => `
+SELECT ${name('rollout')}, rollout_id AS value, rollout_id, argMax(attempt_id, at) AS attempt_id, toNullable(argMax(group_id, at)) AS group_id
+FROM (SELECT rollout_id, attempt_id, group_id, (started_at, revision) AS at FROM rollouts WHERE tenant = '' AND rollout_id IN ${textList(ids)})
+GROUP BY rollout_id`,
+
+  attempt: (ids) => `
+SELECT ${name('attempt')}, concat(rollout_id, '/', attempt_id) AS value, rollout_id, attempt_id, toNullable(argMax(group_id, revision)) AS group_id
+FROM rollouts
+WHERE tenant = '' AND rollout_id IN ${textList(ids.map((id) => id.split('/')[0]!))} AND value IN ${textList(ids)}
+GROUP BY rollout_id, attempt_id`,
+
   trace: (ids) => `
-SELECT 'trace' AS name, trace_id AS value, rollout_id, attempt_id FROM rollout_members FINAL
+SELECT ${name('trace')}, trace_id AS value, rollout_id, attempt_id, ${NO_GROUP} FROM rollout_members FINAL
 WHERE tenant = '' AND trace_id IN ${textList(ids)}`,
 
   span: (ids) => `
-SELECT 'span' AS name, span_id AS value, rollout_id, attempt_id
+SELECT ${name('span')}, span_id AS value, rollout_id, attempt_id, ${NO_GROUP}
 FROM (SELECT DISTINCT trace_id, span_id FROM spans WHERE span_id IN ${textList(ids)} AND signal = 'span') AS named
 INNER JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS members USING trace_id`,
-
-  rollout: (ids) => `
-SELECT 'rollout' AS name, rollout_id AS value, rollout_id, argMax(attempt_id, started_at) AS attempt_id FROM rollouts
-WHERE tenant = '' AND rollout_id IN ${textList(ids)} GROUP BY rollout_id`,
-
-  attempt: (ids) => `
-SELECT DISTINCT 'attempt' AS name, concat(rollout_id, '/', attempt_id) AS value, rollout_id, attempt_id FROM rollouts
-WHERE tenant = '' AND rollout_id IN ${textList(ids.map((id) => id.split('/')[0]!))} AND value IN ${textList(ids)}`,
 }
 
 const byKey =
-  (name: string): Question =>
+  (key: string): Question =>
   (values) => `
-SELECT name, value, rollout_id, attempt_id FROM rollout_keys FINAL
-WHERE tenant = '' AND name IN ${textList([name])} AND value IN ${textList(values)}`
+SELECT name, value, rollout_id, attempt_id, ${NO_GROUP} FROM rollout_keys FINAL
+WHERE tenant = '' AND name IN ${textList([key])} AND value IN ${textList(values)}`

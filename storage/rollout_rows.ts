@@ -1,12 +1,12 @@
-// Rows of `rollouts`, `rollout_members`, `rewards`, `reward_targets` and `rejects`.
+// Rows of `rollouts`, `outlines`, `rollout_members`, `rewards`, `reward_targets` and `rejects`.
 
 import type { Reject, Reward, Rollout } from '../data/rollout.ts'
 import { groupId } from './groups.ts'
-import { outline } from './outline.ts'
-import { putArray, putBytes, putFloat64, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
+import type { Outline, Outlined } from './outline.ts'
+import { putArray, putFloat64, putInt32, putNullable, putString, putUInt32, putUInt64, putUInt8, type Rows } from './row_binary.ts'
 
 export const ROLLOUT_COLUMNS = `tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision,
-  started_at, ended_at, spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, rewards, outline, committed_at`
+  started_at, ended_at, spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, next, air, rewards, committed_at`
 
 /** A row as it is stored. Times as in Rollout. */
 export interface RolloutRow extends Pick<
@@ -36,29 +36,26 @@ export interface RolloutRow extends Pick<
   /** Of each transition. */
   readonly agents: readonly string[]
   readonly returns: readonly (number | null)[]
+  /** Its course; `next` is empty where only the outline tells. */
+  readonly next: readonly number[]
+  readonly air: readonly number[]
   /** JSON of OutlinedRewards. */
   readonly rewards: string
-  /** JSON of Outline; as it was read where it was, since thousands are held until their turn comes. */
-  readonly outline: string | Buffer
 }
 
-export function putRollout(rows: Rows, rollout: Rollout, committedAt: number): void {
-  const kept = outline(rollout)
-  putRolloutRow(
-    rows,
-    {
-      ...rollout,
-      group_id: groupId(rollout),
-      calls: rollout.calls.length,
-      transitions: rollout.transitions.length,
-      credit: rollout.credit ? JSON.stringify(rollout.credit) : '',
-      agents: rollout.transitions.map(({ agent }) => agent),
-      returns: rollout.transitions.map((t) => t.return),
-      rewards: JSON.stringify(kept.rewards),
-      outline: JSON.stringify(kept.outline),
-    },
-    committedAt,
-  )
+export function rolloutRow(rollout: Rollout, { rewards, course }: Outlined): RolloutRow {
+  return {
+    ...rollout,
+    group_id: groupId(rollout),
+    calls: rollout.calls.length,
+    transitions: rollout.transitions.length,
+    credit: rollout.credit ? JSON.stringify(rollout.credit) : '',
+    agents: rollout.transitions.map(({ agent }) => agent),
+    returns: rollout.transitions.map((t) => t.return),
+    next: course?.next ?? [],
+    air: course?.air ?? [],
+    rewards: JSON.stringify(rewards),
+  }
 }
 
 export function putRolloutRow(rows: Rows, row: RolloutRow, committedAt: number): void {
@@ -78,10 +75,25 @@ export function putRolloutRow(rows: Rows, row: RolloutRow, committedAt: number):
   putString(rows, row.credit)
   putArray(rows, row.agents, putString)
   putArray(rows, row.returns, putNumber)
+  putArray(rows, row.next, putInt32)
+  putArray(rows, row.air, putFloat64)
   putString(rows, row.rewards)
-  if (typeof row.outline === 'string') putString(rows, row.outline)
-  else putBytes(rows, row.outline)
   putUInt64(rows, committedAt)
+  rows.count++
+}
+
+export const OUTLINE_COLUMNS = 'tenant, rollout_id, attempt_id, revision, outline, inserted_at'
+
+export function putOutline(
+  rows: Rows,
+  rollout: Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision'>,
+  outline: Outline,
+  insertedAt: number,
+): void {
+  for (const text of [rollout.tenant, rollout.rollout_id, rollout.attempt_id]) putString(rows, text)
+  putUInt32(rows, rollout.revision)
+  putString(rows, JSON.stringify(outline))
+  putUInt64(rows, insertedAt)
   rows.count++
 }
 

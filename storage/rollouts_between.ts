@@ -27,7 +27,7 @@ export async function rolloutsBetween(client: ClickHouseClient, since: number, u
 
 const QUERY = `
 WITH ended AS (
-  SELECT * EXCEPT (outline, credit) FROM rollouts FINAL
+  SELECT * EXCEPT (rewards, credit) FROM rollouts FINAL
   WHERE tenant = '' AND ended_at >= fromUnixTimestamp64Milli({since:Int64}) AND ended_at < fromUnixTimestamp64Milli({until:Int64})
   ORDER BY ended_at DESC, rollout_id DESC, attempt_id DESC LIMIT {most:UInt32}
 )

@@ -20,6 +20,11 @@ export function readUInt32(reader: Reader): number {
   return reader.bytes.readUInt32LE(reader.at - 4)
 }
 
+export function readInt32(reader: Reader): number {
+  reader.at += 4
+  return reader.bytes.readInt32LE(reader.at - 4)
+}
+
 /** One that a number holds. */
 export function readUInt64(reader: Reader): number {
   const low = readUInt32(reader)

@@ -4,7 +4,7 @@
 
 import { credits, leases, rewards, rewardTargets, rolloutRewards } from './schema/credit.ts'
 import { policies, policyProgress, policyVersions, trainingRows, trainingSteps } from './schema/policies.ts'
-import { rejects, rollouts, transitionRows, transitions, transitionsFull } from './schema/rollouts.ts'
+import { outlines, rejects, rollouts, transitionRows, transitions, transitionsFull } from './schema/rollouts.ts'
 import { rolloutKeys, rolloutMembers, spans, spansUnique } from './schema/spans.ts'
 
 export interface Migration {
@@ -35,6 +35,7 @@ export const migrations = ({ ttl }: SchemaOptions): readonly Migration[] => [
       rolloutMembers,
       rolloutKeys,
       rollouts,
+      outlines,
       transitionRows,
       transitions,
       transitionsFull,

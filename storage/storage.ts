@@ -34,8 +34,19 @@ export interface Wanted {
   readonly most?: Size
 }
 
+export interface RolloutKey {
+  readonly rollout_id: string
+  readonly attempt_id: string
+}
+
+/** One that is stored. */
+export interface KnownRollout extends RolloutKey {
+  /** Where it is known; '' for one on its own. */
+  readonly group_id?: string | undefined
+}
+
 /** Rewards about a rollout that is stored, and the raw items that gave them. */
-export interface LateReward extends Member {
+export interface LateReward extends Member, KnownRollout {
   readonly rewards: readonly Reward[]
   readonly items: number
   /** Milliseconds since the epoch. */
@@ -60,7 +71,7 @@ export interface Storage {
   members(traceIds: readonly string[]): Promise<Member[]>
   tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>
   /** The newest rollout of each key that a reward may name it by (data/stray_rewards.ts), where there is one. */
-  findTargets(keys: readonly string[]): Promise<Map<string, { readonly rollout_id: string; readonly attempt_id: string }>>
+  findTargets(keys: readonly string[]): Promise<Map<string, KnownRollout>>
   /** Has these traces belong to rollouts from now on. */
   join(members: readonly Member[]): Promise<void>
   /** Highest revision number ever used for each, committed or not; key `rollout_id` + '\u0000' + `attempt_id`. */

@@ -5,17 +5,21 @@ import { createHash } from 'node:crypto'
 
 import { steadyNow } from '../data/clock.ts'
 import type { Reject, Reward, Rollout, Transition } from '../data/rollout.ts'
+import { outline, type Outlined } from './outline.ts'
 import { reasonOf, REFUSED, storeApart, type Refused } from './refused.ts'
 import { Unassemblable } from './revisions.ts'
 import {
   KEY_COLUMNS,
   MEMBER_COLUMNS,
+  OUTLINE_COLUMNS,
   putKeys,
   putMembers,
+  putOutline,
   putReject,
   putReward,
   putRewardTarget,
-  putRollout,
+  putRolloutRow,
+  rolloutRow,
   REJECT_COLUMNS,
   REWARD_COLUMNS,
   REWARD_TARGET_COLUMNS,
@@ -86,9 +90,21 @@ const KEYS: Table<Rollout> = {
   ...{ name: 'rollout_keys', columns: KEY_COLUMNS, of: (rollout) => [rollout] },
   put: (rows, rollout, _, at) => putKeys(rows, rollout, at),
 }
+const OUTLINES: Table<Rollout> = {
+  ...{ name: 'outlines', columns: OUTLINE_COLUMNS, of: (rollout) => [rollout] },
+  put: (rows, rollout, _, at) => putOutline(rows, rollout, outlineOf(rollout).outline, at),
+}
 const ROLLOUTS: Table<Rollout> = {
   ...{ name: 'rollouts', columns: ROLLOUT_COLUMNS, of: (rollout) => [rollout] },
-  put: (rows, rollout, _, at) => putRollout(rows, rollout, at),
+  put: (rows, rollout, _, at) => putRolloutRow(rows, rolloutRow(rollout, outlineOf(rollout)), at),
+}
+
+/** Both of these tables ask for it. */
+const outlined = new WeakMap<Rollout, Outlined>()
+function outlineOf(rollout: Rollout): Outlined {
+  const known = outlined.get(rollout) ?? outline(rollout)
+  outlined.set(rollout, known)
+  return known
 }
 
 export function rolloutWriter({ insert, count }: Options): RolloutWriter {
@@ -112,6 +128,7 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
     const at = steadyNow()
     await tell(await write(MEMBERS, rollouts, at), at)
     await tell(await write(KEYS, rollouts, at), at)
+    await tell(await write(OUTLINES, rollouts, at), at)
     const rejected = await write(ROLLOUTS, rollouts, at)
     await tell(rejected, at)
     return rejected.map(({ rollout }) => rollout)

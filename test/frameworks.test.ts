@@ -57,7 +57,7 @@ test.concurrent.each(Object.entries(EXAMPLES))(
     const found = await leyden.rows(transitions.length, `SELECT ${columns} FROM transitions WHERE ${own} ORDER BY step`)
     expect(found).toMatchObject(transitions.map((transition) => ({ ...transition, agent, model: 'demo', flags })))
     const [rollout, ...others] = await leyden.query<{ outline: string }>(
-      `SELECT outline FROM rollouts FINAL WHERE rollout_id IN (SELECT rollout_id FROM rollout_members WHERE ${own})`,
+      `SELECT outline FROM outlines WHERE (rollout_id, attempt_id, revision) IN (SELECT rollout_id, attempt_id, revision FROM rollouts FINAL) AND rollout_id IN (SELECT rollout_id FROM rollout_members WHERE ${own})`,
     )
     expect(others).toEqual([])
     expect(JSON.parse(rollout!.outline)).toMatchObject({ tools })

@@ -2,8 +2,8 @@
 
 import { deduplicated, durable } from './settings.ts'
 
-// One row commits a revision: what transition_rows holds of it becomes visible with this row. Small granules, since a late score reads
-// a few outlines.
+// One row commits a revision: what transition_rows holds of it becomes visible with this row. It has all that a late score takes, and
+// is written again with each, so what is large and never changes stands in outlines. Small granules, since a score reads a few rows.
 export const rollouts = `
 CREATE TABLE IF NOT EXISTS rollouts (
   tenant LowCardinality(String) DEFAULT '',
@@ -28,15 +28,31 @@ CREATE TABLE IF NOT EXISTS rollouts (
   credit LowCardinality(String) DEFAULT '' COMMENT 'how it was credited, and how its group is to be, JSON',
   agents Array(LowCardinality(String)) DEFAULT [] COMMENT 'of each transition',
   returns Array(Nullable(Float64)) DEFAULT [] COMMENT 'of each transition; what its group is compared by',
-  rewards String DEFAULT '' COMMENT 'by their place in the outline, JSON' CODEC(ZSTD(1)),
-  outline String DEFAULT '' COMMENT 'calls and tools by their place in the span tree, JSON' CODEC(ZSTD(1)),
+  next Array(Int32) DEFAULT [] COMMENT 'position of the transition that followed each, -1 for none; empty where only the outline tells',
+  air Array(Float64) DEFAULT [] COMMENT 'what AIR gave each, by air_mode: its potential or its bonus',
+  rewards String DEFAULT '' COMMENT 'by their place in the outline and among the transitions, JSON' CODEC(LZ4),
   committed_at DateTime64(3, 'UTC') DEFAULT 0,
   INDEX group_ids group_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(revision)
 ORDER BY (tenant, rollout_id, attempt_id)
 SETTINGS index_granularity = 128, ${durable}`
 
-// Block number and offset columns are what a lightweight UPDATE needs; small granules are less for it to read.
+// Of every revision, written before the row that commits it.
+export const outlines = `
+CREATE TABLE IF NOT EXISTS outlines (
+  tenant LowCardinality(String) DEFAULT '',
+  rollout_id String DEFAULT '',
+  attempt_id String DEFAULT '',
+  revision UInt32 DEFAULT 0,
+  outline String DEFAULT '' COMMENT 'calls and tools by their place in the span tree, JSON' CODEC(ZSTD(1)),
+  inserted_at DateTime64(3, 'UTC') DEFAULT 0
+) ENGINE = MergeTree
+PARTITION BY toYYYYMM(inserted_at)
+ORDER BY (tenant, rollout_id, attempt_id, revision)
+SETTINGS index_granularity = 256, ${deduplicated}, ${durable}`
+
+// Block number and offset columns are what a lightweight UPDATE needs; small granules are less for it to read. Each UPDATE makes a part
+// of its own, and merging every few of them would write those of thousands of rollouts again for each score that comes by itself.
 export const transitionRows = `
 CREATE TABLE IF NOT EXISTS transition_rows (
   tenant LowCardinality(String) DEFAULT '',
@@ -81,8 +97,8 @@ CREATE TABLE IF NOT EXISTS transition_rows (
 ) ENGINE = MergeTree
 PARTITION BY toYYYYMM(inserted_at)
 ORDER BY (tenant, rollout_id, attempt_id, revision, step)
-SETTINGS index_granularity = 256, enable_block_number_column = 1, enable_block_offset_column = 1, ${deduplicated},
-  ${durable}`
+SETTINGS index_granularity = 256, min_parts_to_merge_at_once = 10, enable_block_number_column = 1, enable_block_offset_column = 1,
+  ${deduplicated}, ${durable}`
 
 // Merged by FINAL, which takes a third less than grouping does.
 const liveRevisions = `SELECT tenant, rollout_id, attempt_id, revision FROM rollouts FINAL`
