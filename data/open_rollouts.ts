@@ -240,7 +240,11 @@ export function openRollouts(limits: Limits): OpenRollouts {
       if (!old) return
       open.delete(from)
       const into = open.get(to)
-      putBack(into ? join(old, into, to) : { ...old, key: to })
+      if (into) return putBack(join(old, into, to))
+      // Nothing has changed but its key: it is due when it was.
+      const renamed = { ...old, key: to }
+      put(renamed, old.last_at)
+      if (soon.delete(old)) soon.add(renamed)
     },
     takeDue,
     takeFinished: () =>
