@@ -15,6 +15,7 @@ import {
   MAX_WINDOW,
   readSettings,
   rstStream,
+  sized,
   TYPE,
   windowUpdate,
   type Code,
@@ -22,6 +23,7 @@ import {
 import type { Limit } from './grpc.ts'
 import { createHeaderBlocks } from './header_blocks.ts'
 import { createHpackDecoder } from './hpack.ts'
+import { createInbound, WINDOW } from './inbound.ts'
 import { createOutput } from './output.ts'
 import { createGreeting, Http1, ourPreface } from './preface.ts'
 
@@ -37,10 +39,6 @@ export interface Connection {
   drain(): void
 }
 
-/** What a client may have on its way to us. A message may be larger; more window comes while it is read. */
-const WINDOW = 16 << 20
-/** Window is given back in pieces of this size. */
-const WINDOW_STEP = 1 << 20
 /** Headers may be so much larger than the limit, as they come, that their call is refused politely and the connection lives on. */
 const BLOCK_EXCESS = 4
 /** Streams reset by the client or for its mistakes (CVE-2023-44487), and frames that do nothing. */
@@ -62,6 +60,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   const hpack = createHpackDecoder(limits.maxHeaderBytes)
   const read = createFrameReader({ dataStart, data: onData, dataEnd, frame: onFrame }, maxBlock)
   const greeting = createGreeting()
+  const inbound = createInbound(output, () => phase === 'closed' || service.congested())
   const countReset = createAllowance(RESETS, () => tooMuch('resets', 'too many streams reset'))
   const countIdle = createAllowance(IDLE_FRAMES, () => tooMuch('idle_frames', 'too many frames that do nothing'))
 
@@ -72,9 +71,6 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   let pinged: number | undefined
   let ended = opened
   let lastId = 0
-  /** What the client may still send, and what it has sent and was not yet allowed to send again. */
-  let window = WINDOW
-  let owed = 0
   /** The call that the present DATA frame belongs to. */
   let current: Call | undefined
 
@@ -107,7 +103,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     pinged = undefined
     if (phase === 'preface') greet(piece)
     else read(piece)
-    letSend()
+    inbound.give()
   }
 
   function greet(piece: Buffer): void {
@@ -122,9 +118,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     blocks.check(TYPE.data, id)
     // Of a stream that we have reset, or that was refused, there may be more to come: it is passed over.
     if (isIdle(id)) throw illegal(`DATA on stream ${id}`)
-    window -= length
-    owed += length
-    if (window < 0) throw new ConnectionError(CODE.flowControlError, 'more DATA than the window allows')
+    inbound.take(length)
     current = streams.get(id)
     if (!current || current.stage === 'receiving') return
     current = undefined
@@ -220,13 +214,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     else output.resume()
   }
 
-  function isIdle(id: number): boolean {
-    return id > lastId || id % 2 === 0
-  }
-
-  function sized(payload: Buffer, size: number): void {
-    if (payload.length !== size) throw new ConnectionError(CODE.frameSizeError, `a frame of ${payload.length} bytes instead of ${size}`)
-  }
+  const isIdle = (id: number): boolean => id > lastId || id % 2 === 0
 
   function drop(id: number): void {
     const call = streams.get(id)
@@ -247,13 +235,6 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   function tooMuch(limit: Limit, message: string): ConnectionError {
     service.limited(limit)
     return new ConnectionError(CODE.enhanceYourCalm, message)
-  }
-
-  function letSend(): void {
-    if (owed < WINDOW_STEP || phase === 'closed' || service.congested()) return
-    output.write(windowUpdate(0, owed))
-    window += owed
-    owed = 0
   }
 
   function onRemoved(call: Call): void {
@@ -313,7 +294,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     receive: (piece) => guarded(() => receive(piece)),
     calls: () => streams.size,
     sweep: (now) => guarded(() => sweep(now)),
-    letSend,
+    letSend: inbound.give,
     drain,
   }
 }

@@ -46,6 +46,10 @@ export class ConnectionError extends Error {
 
 export const illegal = (message: string) => new ConnectionError(CODE.protocolError, message)
 
+export function sized(payload: Buffer, size: number): void {
+  if (payload.length !== size) throw new ConnectionError(CODE.frameSizeError, `a frame of ${payload.length} bytes instead of ${size}`)
+}
+
 export interface FrameEvents {
   /** A DATA frame begins; its whole length counts against the windows. */
   dataStart(id: number, length: number): void
