@@ -51,3 +51,9 @@ test('the picture has a curve for each seed and one for their median', () => {
   expect(drawn.match(/<polyline/g)).toHaveLength(4)
   expect(drawn).not.toContain('NaN')
 })
+
+test('the picture goes as far as the last evaluation, though nothing more was drawn with that version', () => {
+  const { evaluations } = result(1, 0.81)
+  const drawn = picture(experiment, [{ variant: '', results: [{ ...result(1, 0.81), evaluations: [...evaluations, point(4, 0.8)] }] }])
+  expect(drawn).toContain('version 4</text>')
+})

@@ -85,7 +85,8 @@ const NEAR = 2
 
 /** Mean training reward by version, or whatever else is counted: thin, each seed; thick, their median. Circles: greedy evaluation. */
 export function picture({ name }: Subject, series: readonly Series[], counted = 'version'): string {
-  const versions = Math.max(1, ...series.flatMap(({ results }) => results.flatMap(({ train }) => train.map(({ version }) => version))))
+  const points = series.flatMap(({ results }) => results.flatMap(({ train, evaluations }) => [...train, ...evaluations]))
+  const versions = Math.max(1, ...points.map(({ version }) => version))
   const x = (version: number) => LEFT + (version / versions) * (WIDTH - LEFT - RIGHT)
   const y = (reward: number) => HEIGHT - BOTTOM - reward * (HEIGHT - TOP - BOTTOM)
   const at = ({ version, reward }: Pick<Point, 'version' | 'reward'>) => `${x(version).toFixed(1)},${y(reward).toFixed(1)}`
