@@ -4,8 +4,9 @@
 import type { Dialect } from './dialect.ts'
 import { KEPT_KEYS } from './items.ts'
 import { readLog, readSpan } from './read.ts'
+import { remembered } from './remembered.ts'
 import { FACT_KEYS } from './routing.ts'
-import { extentFinder } from './signs.ts'
+import { extentReader } from './signs.ts'
 import type { Item } from './span.ts'
 import type { RawItem } from './span_batch.ts'
 import { SESSION_KEYS } from './values.ts'
@@ -18,10 +19,21 @@ export type Stranger = RawItem & { readonly signal: 'traces' }
 
 export type ItemReader = (raw: RawItem) => Item | Stranger
 
-/** @param joinKeys attributes by which a reward may name the rollout */
+/**
+ * As it was made for these before: what it has learnt of keys and names is worth keeping.
+ * @param joinKeys attributes by which a reward may name the rollout
+ */
 export function itemReader(dialects: readonly Dialect[], joinKeys: readonly string[] = []): ItemReader {
+  let readers = known.get(dialects)
+  if (!readers) known.set(dialects, (readers = remembered((keys: string) => readerFor(dialects, JSON.parse(keys) as string[]))))
+  return readers(JSON.stringify(joinKeys))
+}
+
+const known = new WeakMap<readonly Dialect[], (joinKeys: string) => ItemReader>()
+
+function readerFor(dialects: readonly Dialect[], joinKeys: readonly string[]): ItemReader {
   const asked = new Set([...KEPT_KEYS, ...SESSION_KEYS, ...FACT_KEYS, ...joinKeys])
-  const extentOf = extentFinder(dialects, asked)
+  const extentOf = extentReader(dialects, asked)
   return (raw) => {
     if (!isSpan(raw)) return read(raw, undefined)
     const extent = extentOf(raw.payload, raw.scope.name)

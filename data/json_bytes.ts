@@ -132,9 +132,7 @@ function readString(isText: boolean): string | Uint8Array {
   if (bytes[pos] === BACKSLASH) return readEscaped(start, isText)
   const stop = pos
   expect(QUOTE)
-  return isText && stop - start >= LONG
-    ? new Uint8Array(bytes.buffer, bytes.byteOffset + start, stop - start)
-    : knownText(bytes, start, stop)
+  return isText && stop - start >= LONG ? bytes.subarray(start, stop) : knownText(bytes, start, stop)
 }
 
 /** 1 for a quote, a backslash, and whatever is none of a string. */

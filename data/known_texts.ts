@@ -17,36 +17,48 @@ export function knownTexts(longest: number): (c: Cursor, end: number) => string 
 }
 
 /** The same for a text that stands from one place to another. */
-export function knownBytes(longest: number): (bytes: Buffer, start: number, end: number) => string {
-  const known = new Array<string>(PLACES).fill('')
+export const knownBytes = (longest: number): ((bytes: Buffer, start: number, end: number) => string) =>
+  knownMeanings(longest, (text) => text)
+
+/** What is made of the text that stands there, which is worked out once for one that comes again and again. */
+export function knownMeanings<T>(longest: number, meaningOf: (text: string) => T): (bytes: Buffer, start: number, end: number) => T {
+  const stride = Math.ceil(longest / 4)
+  const words = new Int32Array(PLACES * stride)
+  /** Of the text at each place; -1 for none yet. */
+  const lengths = new Int16Array(PLACES).fill(-1)
+  const known = new Array<T>(PLACES)
+  const its = new Int32Array(stride)
+
   return (bytes, start, end) => {
     const length = end - start
-    if (length > longest) return bytes.toString('utf8', start, end)
-    const place = hashOf(bytes, start, end) & (PLACES - 1)
-    const text = known[place]!
-    return isAscii(text, bytes, start, length) ? text : (known[place] = bytes.toString('utf8', start, end))
+    if (length > longest) return meaningOf(bytes.toString('utf8', start, end))
+    const place = putWords(its, bytes, start, end) & (PLACES - 1)
+    const first = place * stride
+    const count = (length + 3) >> 2
+    let same = lengths[place] === length ? 0 : -1
+    while (same >= 0 && same < count) same = words[first + same] === its[same] ? same + 1 : -1
+    if (same === count) return known[place]!
+    words.set(its, first)
+    lengths[place] = length
+    return (known[place] = meaningOf(bytes.toString('utf8', start, end)))
   }
 }
 
-/** Of four bytes at a time: one multiplication waits for the other. */
-function hashOf(bytes: Buffer, start: number, end: number): number {
+/** Four bytes at a time, the last ones as they are. Returns their hash. */
+function putWords(words: Int32Array, bytes: Buffer, start: number, end: number): number {
   let hash = end - start
+  let count = 0
   let i = start
   for (; i + 4 <= end; i += 4) {
     const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24)
+    words[count++] = word
     hash = Math.imul(hash ^ word, 0x9e3779b1)
     hash ^= hash >>> 15
   }
-  for (; i < end; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193)
+  if (i === end) return hash
+  let word = 0
+  for (; i < end; i++) word = (word << 8) | bytes[i]!
+  words[count] = word
+  hash = Math.imul(hash ^ word, 0x9e3779b1)
   return hash ^ (hash >>> 15)
-}
-
-/** Whether the bytes are this text, and it is ASCII: only then are bytes and characters the same numbers. */
-function isAscii(text: string, bytes: Buffer, start: number, length: number): boolean {
-  if (text.length !== length) return false
-  for (let i = 0; i < length; i++) {
-    const byte = bytes[start + i]!
-    if (byte > 127 || byte !== text.charCodeAt(i)) return false
-  }
-  return true
 }

@@ -2,7 +2,7 @@
 // attributes, its name, its scope's and those of its events tell, and what each of them tells is worked out once.
 
 import type { Dialect, Signs } from './dialect.ts'
-import { extentOf, type Extent, type Marks } from './marks.ts'
+import { extentFinder, type Extent, type Marks } from './marks.ts'
 import { remembered } from './remembered.ts'
 import type { Item, Span } from './span.ts'
 
@@ -20,9 +20,10 @@ const NO_SIGNS: Signs = {}
 export const askerFor = (dialects: readonly Dialect[]): ((item: Item) => Asked) => knownSigns(dialects).ask
 
 /** How much there is to be read of the span whose bytes these are: all, where any of the dialects may have something to say of it. */
-export const extentFinder = (dialects: readonly Dialect[], asked: ReadonlySet<string>): ((payload: Buffer, scope: string) => Extent) => {
+export const extentReader = (dialects: readonly Dialect[], asked: ReadonlySet<string>): ((payload: Buffer, scope: string) => Extent) => {
   const { marks, isScope } = knownSigns(dialects)
-  return (payload, scope) => (isScope(scope) ? 'all' : extentOf(payload, marks, asked))
+  const extentOf = extentFinder(marks, asked)
+  return (payload, scope) => (isScope(scope) ? 'all' : extentOf(payload))
 }
 
 interface SignsOfAll {
