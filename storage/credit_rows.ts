@@ -197,9 +197,16 @@ function valueOf(column: keyof Row, { value }: Source, key: string, partly: bool
   return partly && column in ASSIGNED ? `if(${value('assigned', key)}, ${own}, ${column})` : own
 }
 
-async function update(writer: Writer, { rows }: CreditRows, source: Source, { set, partly }: Change): Promise<void> {
+/**
+ * ClickHouse merges the patches that set the same columns. Those of a few set one more, else each of them would be merged with that of the last
+ * thousands again.
+ */
+const OF_A_FEW = 'weight = weight, '
+
+async function update(writer: Writer, { rows, few }: CreditRows, source: Source, { set, partly }: Change): Promise<void> {
+  const apart = rows.count === few.length ? OF_A_FEW : ''
   await commands(writer, rows.count > MANY).command(`
-    UPDATE transition_rows SET ${set.map((column) => `${column} = ${valueOf(column, source, KEY, partly)}`).join(', ')}
+    UPDATE transition_rows SET ${apart}${set.map((column) => `${column} = ${valueOf(column, source, KEY, partly)}`).join(', ')}
     WHERE tenant = '' AND rollout_id IN ${source.rolloutIds} AND ${KEY} IN ${source.keys}`)
 }
 

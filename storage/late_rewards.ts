@@ -121,8 +121,10 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
       },
     )
     const again = new Set<LateReward>(late.filter(({ rollout_id, attempt_id }) => isOpen(routeKey(rollout_id, attempt_id))))
-    // Either may be lost with this process: the next finds the raw records, and what was done already is not done twice.
-    const [left] = await Promise.all([storage.creditLate(late.filter((one) => !again.has(one))), storage.join(late)])
+    // Either may be lost with this process: the next finds the raw records, and what was done already is not done twice. Credit is waited for,
+    // so that it comes first and has ClickHouse for itself.
+    const left = await storage.creditLate(late.filter((one) => !again.has(one)))
+    await storage.join(late)
     for (const one of left) again.add(one)
     const traces = new Map<string, string[]>()
     for (const one of late) {

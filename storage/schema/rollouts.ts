@@ -97,7 +97,7 @@ CREATE TABLE IF NOT EXISTS transition_rows (
 ) ENGINE = MergeTree
 PARTITION BY toYYYYMM(inserted_at)
 ORDER BY (tenant, rollout_id, attempt_id, revision, step)
-SETTINGS index_granularity = 256, min_parts_to_merge_at_once = 10, enable_block_number_column = 1, enable_block_offset_column = 1,
+SETTINGS index_granularity = 256, enable_block_number_column = 1, enable_block_offset_column = 1,
   ${deduplicated}, ${durable}`
 
 // Merged by FINAL, which takes a third less than grouping does.
