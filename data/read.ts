@@ -2,12 +2,12 @@
 // bytes that scan() accepted. Fields may come in any order, twice, or in parts: the last one
 // counts, and messages sent in parts are merged, as the protobuf rules say.
 
-import { LONG } from './json_bytes.ts'
 import { knownTrace } from './known_traces.ts'
-import { keyText, shortText, textOfField } from './marks.ts'
+import { shortText, textOfField } from './marks.ts'
+import { addAttribute, emptyAttributes, NO_ATTRIBUTES, NO_KEYS, readKeyValue, readValue, type Mutable } from './read_value.ts'
 import type { Attributes, Item, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
 import { rawItem, REMOTE_PARENT, type Envelope, type RawItem, type SpanBatch } from './span_batch.ts'
-import { fixed, int32, int64, open, skip, tag, text, varint, type Cursor } from './wire.ts'
+import { fixed, int32, open, skip, tag, text, type Cursor } from './wire.ts'
 
 /** Item i of a batch, whole. */
 export const readItem = (batch: SpanBatch, i: number): Item => readRaw(rawItem(batch, i))
@@ -30,7 +30,6 @@ export function attributeAt(bytes: Buffer, slot: number): Value {
 
 const NO_EVENTS: readonly SpanEvent[] = []
 const NO_LINKS: readonly SpanLink[] = []
-const NO_KEYS: ReadonlySet<string> = new Set()
 
 /**
  * A span from its own bytes, those of its Resource and those of its InstrumentationScope. With `only`, of its attributes those of these
@@ -208,87 +207,6 @@ function readLink(c: Cursor, end: number): SpanLink {
   }
   return { trace_id, span_id, attributes }
 }
-
-type Mutable = { [key: string]: Value }
-
-/** Without a prototype: a span may well carry an attribute named `constructor`. */
-const emptyAttributes = (): Mutable => Object.create(null) as Mutable
-const NO_ATTRIBUTES: Attributes = Object.freeze(emptyAttributes())
-
-function addAttribute(to: Mutable, c: Cursor, end: number, inBytes = NO_KEYS): void {
-  const { key, value } = readKeyValue(c, end, inBytes)
-  to[key] = value
-}
-
-function readKeyValue(c: Cursor, end: number, inBytes = NO_KEYS): { key: string; value: Value } {
-  let key = ''
-  let value: Value = null
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field === 10) key = keyText(c, end)
-    else if (field === 18) value = (inBytes.has(key) ? longText(c, end) : undefined) ?? readValue(c, open(c, end), value)
-    else skip(c, field, end)
-  }
-  return { key, value }
-}
-
-/** Of a value that is nothing but a long string, its bytes; of any other nothing, and it is still to be read. */
-function longText(c: Cursor, end: number): Uint8Array | undefined {
-  const { bytes, pos } = c
-  const valueEnd = open(c, end)
-  if (valueEnd - c.pos > LONG && bytes[c.pos++] === 10) {
-    const textEnd = open(c, valueEnd)
-    const { pos: start } = c
-    c.pos = textEnd
-    if (textEnd === valueEnd) return bytes.subarray(start, textEnd)
-  }
-  c.pos = pos
-  return undefined
-}
-
-/** An AnyValue. `before` is what an earlier part of the same value said: lists of the same kind are merged. */
-function readValue(c: Cursor, end: number, before: Value = null): Value {
-  let value = before
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field === 10) value = shortText(c, end)
-    else if (field === 16) value = varint(c, end) !== 0
-    else if (field === 24) value = int64(c, end)
-    else if (field === 33) value = c.bytes.readDoubleLE(fixed(c, 8, end))
-    else if (field === 42) value = readList(c, open(c, end), Array.isArray(value) ? (value as Value[]) : [])
-    else if (field === 50) value = readMap(c, open(c, end), isMap(value) ? value : emptyAttributes())
-    else if (field === 58) value = readBytes(c, open(c, end))
-    else skip(c, field, end)
-  }
-  return value
-}
-
-function readBytes(c: Cursor, end: number): Uint8Array {
-  const bytes = new Uint8Array(c.bytes.subarray(c.pos, end))
-  c.pos = end
-  return bytes
-}
-
-function readList(c: Cursor, end: number, list: Value[]): Value[] {
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field === 10) list.push(readValue(c, open(c, end)))
-    else skip(c, field, end)
-  }
-  return list
-}
-
-function readMap(c: Cursor, end: number, map: Mutable): Attributes {
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field === 10) addAttribute(map, c, open(c, end))
-    else skip(c, field, end)
-  }
-  return map
-}
-
-const isMap = (value: Value): value is Mutable =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 
 /** Lower-case hex; '' for an id that is empty, all zero or of another length. Spans of a trace share its id. */
 function id(c: Cursor, end: number, size: number): string {
