@@ -159,10 +159,9 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
 
   async function creditAnew(rollouts: readonly KnownRollout[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
-    const groups = await groupsOf(writer, rollouts)
-    const alone = rollouts.flatMap(({ rollout_id, group_id }) => (group_id ? [] : rollout_id))
-    const [rows, versions] = await Promise.all([rolloutsOfGroups(writer, groups, alone), lastVersions(writer, groups)])
-    const revisions = await revisionsAnew(writer, () => [...rows].filter(({ returns }) => returns.length > 0))
+    const { groups, alone } = await groupsOf(writer, rollouts)
+    const versions = await lastVersions(writer, groups)
+    const revisions = new Map<string, number>()
     const wanted = new Set(rollouts.map(keyOf))
     const credit = openCredit()
     /** @returns those of a group that cannot be credited without their outlines: then nothing was done */
@@ -183,17 +182,19 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
       return []
     }
 
-    const asked = new Set(groups)
     const left: (readonly [string, readonly RolloutRow[]])[] = []
     const lacking: RolloutRow[] = []
     const turn = turns()
-    for (const [group, own] of byGroup(rows)) {
-      await turn()
-      // Who is in a group that nobody asked for was moved there this moment.
-      if ((group !== '' && !asked.has(group)) || !own.some((row) => wanted.has(keyOf(row)))) continue
-      const some = creditGroup(group, own)
-      if (some.length > 0) left.push([group, own])
-      lacking.push(...some)
+    for await (const rows of rolloutsOfGroups(writer, groups, alone)) {
+      const numbers = await revisionsAnew(writer, () => [...rows].filter(({ returns }) => returns.length > 0))
+      for (const [key, number] of numbers) revisions.set(key, number)
+      for (const [group, own] of byGroup(rows)) {
+        await turn()
+        if (!own.some((row) => wanted.has(keyOf(row)))) continue
+        const some = creditGroup(group, own)
+        if (some.length > 0) left.push([group, own])
+        lacking.push(...some)
+      }
     }
     if (left.length > 0) {
       const outlines = await outlinesOf(writer, lacking)

@@ -47,9 +47,10 @@ export function memberOf({
 /** Attempts by group, in the order in which they began. */
 export async function membersOf(deps: Deps, groups: readonly string[]): Promise<Map<string, Member[]>> {
   if (groups.length === 0) return new Map()
-  const wanted = new Set(groups)
   const found = new Map<string, Member[]>()
-  for (const [group, rows] of byGroup(await rolloutsOfGroups(deps, groups))) if (wanted.has(group)) found.set(group, rows.map(memberOf))
+  for await (const some of rolloutsOfGroups(deps, groups)) {
+    for (const [group, rows] of byGroup(some)) found.set(group, rows.map(memberOf))
+  }
   return found
 }
 

@@ -1,6 +1,6 @@
 // Rows of `rollouts` read back, to be credited again or compared.
 
-import { LONG_STATEMENT, SMALL_STATEMENT, textList, textRows } from './literals.ts'
+import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import type { Writer } from './credit_rows.ts'
 import { routeKey } from '../data/routing.ts'
 import type { RolloutRow } from './rollout_rows.ts'
@@ -28,24 +28,52 @@ export type StoredRollouts = Iterable<RolloutRow>
 
 /** So many are read by more than one thread. */
 const MANY = 1_000
+/** So many groups, or rollouts without one, are read together. */
+const TOGETHER = 640
 
-/** Group ids of these rollouts. Those that do not come with theirs are looked up. */
-export async function groupsOf({ client, run }: Deps, rollouts: readonly KnownRollout[]): Promise<string[]> {
+/** Groups of these rollouts, and which of them have none. Those that do not come with their group's id are looked up. */
+export async function groupsOf(
+  { client, run }: Deps,
+  rollouts: readonly KnownRollout[],
+): Promise<{ readonly groups: string[]; readonly alone: string[] }> {
   const groups = new Set(rollouts.flatMap(({ group_id }) => group_id || []))
-  const others = new Set(rollouts.flatMap(({ rollout_id, group_id }) => (group_id === undefined ? rollout_id : [])))
-  if (others.size > 0) {
-    const query = `SELECT DISTINCT group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${textList(others)} AND group_id != ''`
+  const alone = new Set(rollouts.flatMap(({ rollout_id, group_id }) => (group_id ? [] : rollout_id)))
+  const unknown = new Set(rollouts.flatMap(({ rollout_id, group_id }) => (group_id === undefined ? rollout_id : [])))
+  if (unknown.size > 0) {
+    const query = `SELECT DISTINCT rollout_id, group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${textList(unknown)} AND group_id != ''`
     const answer = await run(() => client.query({ query, format: 'JSONEachRow', clickhouse_settings: LONG_STATEMENT }))
-    for (const { group_id } of await answer.json<{ group_id: string }>()) groups.add(group_id)
+    for (const { rollout_id, group_id } of await answer.json<{ rollout_id: string; group_id: string }>()) {
+      groups.add(group_id)
+      alone.delete(rollout_id)
+    }
   }
-  return [...groups]
+  return { groups: [...groups], alone: [...alone] }
 }
 
-/** All that may be of these groups, and these without a group, if they were ever credited: group by group, in the order in which they began. */
-export async function rolloutsOfGroups(deps: Deps, groups: readonly string[], alone: readonly string[] = []): Promise<StoredRollouts> {
-  const members = `SELECT rollout_id FROM rollouts WHERE tenant = '' AND group_id IN ${textList(groups)}`
-  return readRollouts(deps, alone.length > 0 ? `${members} UNION ALL ${textRows(alone)}` : members, groups.length + alone.length > MANY)
+/**
+ * Those of these groups, and these if they have none, as far as they were ever credited: group by group, and so many groups after the others. While
+ * some are looked at, the next are on their way.
+ */
+export async function* rolloutsOfGroups(
+  deps: Deps,
+  groups: readonly string[],
+  alone: readonly string[] = [],
+): AsyncGenerator<StoredRollouts> {
+  const read = (some: readonly string[], ofGroups: boolean) => () => readRollouts(deps, some, ofGroups)
+  const portions = [...inPortions(groups).map((some) => read(some, true)), ...inPortions(alone).map((some) => read(some, false))]
+  let next: Promise<StoredRollouts> | undefined
+  for (const portion of portions) {
+    const before = next
+    next = portion()
+    // Nobody need hear of one that is not waited for any more.
+    next.catch(() => {})
+    if (before) yield await before
+  }
+  if (next) yield await next
 }
+
+const inPortions = (ids: readonly string[]): string[][] =>
+  Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => ids.slice(i * TOGETHER, (i + 1) * TOGETHER))
 
 /** Of these revisions, by routeKey: JSON. */
 export async function outlinesOf({ client, run }: Deps, rollouts: readonly RolloutRow[]): Promise<Map<string, Buffer>> {
@@ -81,20 +109,25 @@ export function* byGroup(rollouts: StoredRollouts): Generator<readonly [string, 
 }
 
 /** The snapshot is taken first of all: what a revision names there was written before. */
-async function readRollouts({ client, run }: Deps, ids: string, many: boolean): Promise<StoredRollouts> {
+async function readRollouts({ client, run }: Deps, ids: readonly string[], ofGroups: boolean): Promise<StoredRollouts> {
+  const rollouts = ofGroups ? `(SELECT rollout_id FROM rollouts WHERE tenant = '' AND group_id IN ${textList(ids)})` : textList(ids)
   const query = `
     SELECT tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision, started_at, ended_at,
       spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, next, air, rewards
-    FROM rollouts FINAL WHERE tenant = '' AND rollout_id IN (${ids}) AND credit != '' ORDER BY group_id, started_at, attempt_id
+    FROM rollouts FINAL WHERE tenant = '' AND rollout_id IN ${rollouts} AND credit != '' ORDER BY group_id, started_at, attempt_id
     FORMAT RowBinary`
-  const clickhouse_settings = { ...LONG_STATEMENT, ...(many ? {} : SMALL_STATEMENT) }
-  const { stream } = await run(() => client.exec({ query, clickhouse_settings }))
+  const { stream } = await run(() => client.exec({ query, clickhouse_settings: { ...LONG_STATEMENT, ...SMALL_STATEMENT } }))
   const { bytes } = await openReader(stream)
-  return { [Symbol.iterator]: () => rowsIn({ bytes, at: 0 }) }
+  // One that was in one of these groups, or in none, may be in another by now.
+  const wanted = new Set(ofGroups ? ids : [''])
+  return { [Symbol.iterator]: () => rowsIn({ bytes, at: 0 }, wanted) }
 }
 
-function* rowsIn(reader: Reader): Generator<RolloutRow> {
-  while (!isAtEnd(reader)) yield readRollout(reader)
+function* rowsIn(reader: Reader, groups: ReadonlySet<string>): Generator<RolloutRow> {
+  while (!isAtEnd(reader)) {
+    const row = readRollout(reader)
+    if (groups.has(row.group_id)) yield row
+  }
 }
 
 function readRollout(reader: Reader): RolloutRow {
