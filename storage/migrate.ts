@@ -37,7 +37,7 @@ export async function checkSchema(client: ClickHouseClient, options: SchemaOptio
     .map((m) => `migration ${m.version} (${m.name}) is not applied: run \`leyden schema apply\``)
   if (version > known.at(-1)!.version) problems.push(`version ${version} was made by a newer Leyden`)
   for (const statement of known.filter((m) => m.version <= version).flatMap((m) => m.statements)) {
-    const [, kind, table] = /^CREATE (?:OR REPLACE )?(TABLE|VIEW)(?: IF NOT EXISTS)? (\w+)/m.exec(statement)!
+    const [, kind, table] = /^CREATE (TABLE|VIEW) IF NOT EXISTS (\w+)/m.exec(statement)!
     if (!tables.has(table!)) problems.push(`${kind!.toLowerCase()} ${table} is missing`)
     else
       for (const column of columnsOf(statement))

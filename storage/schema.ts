@@ -1,6 +1,7 @@
 // Leyden's tables (schema/), as a list of migrations. A migration that was ever released is never edited:
 // the next one changes what it made. Several processes may run the same one at the same time, so
-// every statement must be harmless when it is run again (IF NOT EXISTS, OR REPLACE).
+// every statement must be harmless when it is run again: IF NOT EXISTS. (While a view is replaced there is a moment without it, in which another
+// process cannot make those that are made of it.)
 
 import { credits, leases, rewards, rewardTargets, rolloutRewards } from './schema/credit.ts'
 import { policies, policyProgress, policyVersions, trainingRows, trainingSteps } from './schema/policies.ts'

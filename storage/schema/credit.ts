@@ -34,7 +34,7 @@ ORDER BY (tenant, reward_id)`
 
 // The ledger as it stands: of each target, name and source the latest value, with the rollout that it belongs to.
 export const rolloutRewards = `
-CREATE OR REPLACE VIEW rollout_rewards AS
+CREATE VIEW IF NOT EXISTS rollout_rewards AS
 SELECT tenant, rollout_id, attempt_id, name, source, target_span_id, target_response_id,
   argMax(r.value, (r.given_at, r.received_at)) AS value,
   argMax(r.label, (r.given_at, r.received_at)) AS label,

@@ -86,7 +86,7 @@ SETTINGS ${durable}`
 // How a policy does, version by version. A rollout counts once, whatever the number of its calls; a success is one past the middle of the
 // reward range.
 export const policyProgress = `
-CREATE OR REPLACE VIEW policy_progress AS
+CREATE VIEW IF NOT EXISTS policy_progress AS
 SELECT tenant, policy, policy_version, mode, count() AS rollouts, countIf(outcome IS NULL) AS unscored, avg(outcome) AS average,
   avg(outcome > (range.1 + range.2) / 2) AS success,
   sum(t.calls) AS calls, avg(spread) AS mean_abs_advantage, countIf(spread = 0) AS without_signal, min(started_at) AS first, max(started_at) AS last

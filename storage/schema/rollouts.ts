@@ -109,7 +109,7 @@ const liveRevisions = `SELECT tenant, rollout_id, attempt_id, revision FROM roll
 // rollout. The swap makes the small side the hash table. Token ids make rows so wide that a block of ClickHouse's own 1 MB holds a few
 // thousand of them: larger ones take a sixth less.
 export const transitions = `
-CREATE OR REPLACE VIEW transitions AS
+CREATE VIEW IF NOT EXISTS transitions AS
 SELECT * FROM (${liveRevisions}) AS live
 INNER JOIN (SELECT * FROM transition_rows) AS written USING (tenant, rollout_id, attempt_id, revision)
 SETTINGS query_plan_join_swap_table = 'true', preferred_block_size_bytes = 32000000`
@@ -118,7 +118,7 @@ SETTINGS query_plan_join_swap_table = 'true', preferred_block_size_bytes = 32000
 // prompts are what came before, the completion, and what is new; tokens likewise, but that where a
 // prompt was tokenized otherwise than the response was sampled, only the common prefix counts.
 export const transitionsFull = `
-CREATE OR REPLACE VIEW transitions_full AS
+CREATE VIEW IF NOT EXISTS transitions_full AS
 SELECT * EXCEPT (chain, turns) REPLACE (
   concat('[', arrayStringConcat(arrayFilter(part -> part != '', arrayFlatten(arrayMap(
     (turn, i) -> [substring(turn.1, 2, length(turn.1) - 2), if(i < length(turns), turn.2, '')],

@@ -41,7 +41,7 @@ ${
 
 // A client that resends after a lost answer stores a span twice. An ended copy beats an unfinished one.
 export const spansUnique = `
-CREATE OR REPLACE VIEW spans_unique AS
+CREATE VIEW IF NOT EXISTS spans_unique AS
 SELECT * FROM spans
 ORDER BY tenant, trace_id, span_id, duration DESC, received_at DESC
 LIMIT 1 BY tenant, trace_id, span_id, if(signal = 'log', cityHash64(payload, resource), 0)`
