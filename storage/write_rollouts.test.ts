@@ -117,3 +117,11 @@ test('a table that takes nothing at all is no matter of the rows: the rollouts a
   expect(await transitionsOf('d%')).toHaveLength(2)
   expect(await rejectsOf('d%')).toEqual([])
 })
+
+test('a refused call is told also where its rollout has a reject of its own', async () => {
+  const one = chain('e1', 1, [0])
+  const own = { span_id: 'own', policy: 'default', reason: 'truncated', detail: '' } as const
+  await constrained('transition_rows', "model != 'poison'", async () => expect(await commit({ ...one, rejects: [own] })).toEqual([]))
+  const reasons = (await rejectsOf('e%')).map(({ reason }) => reason)
+  expect(reasons.toSorted()).toEqual(['refused_by_clickhouse', 'truncated'])
+})

@@ -126,9 +126,9 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
 
   async function commit(rollouts: readonly Rollout[]): Promise<readonly Rollout[]> {
     const at = steadyNow()
-    await tell(await write(MEMBERS, rollouts, at), at)
-    await tell(await write(KEYS, rollouts, at), at)
-    await tell(await write(OUTLINES, rollouts, at), at)
+    // What its row makes live is there before.
+    const parts = await Promise.all([write(MEMBERS, rollouts, at), write(KEYS, rollouts, at), write(OUTLINES, rollouts, at)])
+    await tell(parts.flat(), at)
     const rejected = await write(ROLLOUTS, rollouts, at)
     await tell(rejected, at)
     return rejected.map(({ rollout }) => rollout)
@@ -160,12 +160,9 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
 
   async function tell(rejected: readonly Rejected[], at: number, abort?: AbortSignal): Promise<void> {
     if (rejected.length === 0) return
-    await insertRows(
-      REJECTS,
-      rejected.map(({ rollout, reject }, n) => ({ rollout, one: reject, n })),
-      at,
-      abort,
-    )
+    const block = openRows()
+    for (const [n, { rollout, reject }] of rejected.entries()) put(block, REJECTS, { rollout, one: reject, n }, at)
+    await insert(REJECTS.name, REJECTS.columns, written(block), tokenOfRefusal(rejected), abort)
     count('leyden_refused_rows', rejected.length)
   }
 
@@ -218,6 +215,15 @@ function tokenOf(rows: readonly Row<unknown>[]): string {
     hash.update(JSON.stringify([tenant, rollout_id, attempt_id, revision, n]))
   }
   return hash.digest('hex')
+}
+
+/** Not by their places among those of a rollout, which its own rejects have as well: to ClickHouse one of both would be the other sent again. */
+function tokenOfRefusal(rejected: readonly Rejected[]): string {
+  const named = rejected.map(({ rollout: { tenant, rollout_id, attempt_id, revision }, reject }) => [
+    ...[tenant, rollout_id, attempt_id, revision],
+    reject,
+  ])
+  return createHash('sha1').update(JSON.stringify(named)).digest('hex')
 }
 
 const rejectOf = (refused: Refused<unknown>, { span_id = '', policy = '' }: Partial<Reject> = {}): Reject => ({
