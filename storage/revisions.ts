@@ -61,8 +61,7 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
   const covered = await storage.coveredByOld(revised)
   const rollouts = [...parts].flatMap(([key, part]) => {
     if (back.left.has(key)) return []
-    const held = () => part.map(({ rollout }) => rollout.held!)
-    const items = partial.has(key) ? drained(back.items.get(key) ?? [], read) : heldItems(held(), read)
+    const items = partial.has(key) ? drained(back.items.get(key) ?? [], read) : heldItems(heldOf(part), read)
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
     // And what is taken over is no first revision: its rewards may be known.
@@ -90,20 +89,13 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
 
   /** A rollout that was closed for its size takes in nothing more, whatever comes. Returns how much that was. */
   async function hearRewards(key: string, part: readonly Due[]): Promise<number> {
-    const isHeld = part.every(({ rollout }) => rollout.held)
     const traces = part.flatMap(({ rollout }) => [...rollout.traces])
-    const raws = isHeld
-      ? []
-      : await storage.readItems(
-          traces.filter((trace) => !members.has(trace)),
-          { keys: [key], most: REWARDS },
-        )
-    const items = isHeld
-      ? heldItems(
-          part.map(({ rollout }) => rollout.held!),
-          read,
-        )
-      : drained(raws, read)
+    const rest = () =>
+      storage.readItems(
+        traces.filter((trace) => !members.has(trace)),
+        { keys: [key], most: REWARDS },
+      )
+    const items = part.every(({ rollout }) => rollout.held) ? heldItems(heldOf(part), read) : drained(await rest(), read)
     const { rewards, ...rollout } = assembled(items, dialects, { key, closed_by: 'late', revision: 0, covered_until: newestArrival(part) })
     if (rewards.length > 0) await storage.addRewards(rollout, rewards)
     return part.reduce((sum, { rollout }) => sum + rollout.count, 0)
@@ -112,6 +104,8 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
 
 /** More is not read of what came too late for a rollout that is full. */
 const REWARDS = { items: 10_000, bytes: 1 << 20 }
+
+const heldOf = (part: readonly Due[]) => part.map(({ rollout }) => rollout.held!)
 
 const newestArrival = (part: readonly Due[]): number => Math.max(...part.map(({ rollout }) => rollout.last_at))
 

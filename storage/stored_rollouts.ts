@@ -59,12 +59,14 @@ export async function* rolloutsOfGroups(
   groups: readonly string[],
   alone: readonly string[] = [],
 ): AsyncGenerator<StoredRollouts> {
-  const read = (some: readonly string[], ofGroups: boolean) => () => readRollouts(deps, some, ofGroups)
-  const portions = [...inPortions(groups).map((some) => read(some, true)), ...inPortions(alone).map((some) => read(some, false))]
+  const portions = [
+    ...inPortions(groups).map((ids) => ({ ids, ofGroups: true })),
+    ...inPortions(alone).map((ids) => ({ ids, ofGroups: false })),
+  ]
   let next: Promise<StoredRollouts> | undefined
-  for (const portion of portions) {
+  for (const { ids, ofGroups } of portions) {
     const before = next
-    next = portion()
+    next = readRollouts(deps, ids, ofGroups)
     // Nobody need hear of one that is not waited for any more.
     next.catch(() => {})
     if (before) yield await before
