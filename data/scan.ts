@@ -7,33 +7,18 @@ import { id, isString, isText, isZero, name, status, WRONG } from './item_fields
 import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
 import { isPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
+import { NAMED, named, unnamed, type Rejected } from './refusal.ts'
 import { requestOf } from './request.ts'
+import { ROUTING_KEYS } from './routing_keys.ts'
 import { openSheets, type Place } from './sheets.ts'
 import { COLUMN, STRIDE, type Envelope, type SpanBatch } from './span_batch.ts'
 import { fixed, int32, Malformed, open, skip, tag, text, type Cursor } from './wire.ts'
 
 export { Malformed } from './wire.ts'
+export { ROUTING_KEYS } from './routing_keys.ts'
+export type { Rejected } from './refusal.ts'
 export { attribute, readItem, readLog, readSpan } from './read.ts'
 export { endTime, isRoot, itemName, parentSpanId, payload, resource, scope, spanId, startTime, traceId } from './span_batch.ts'
-
-/** The attributes that say where an item belongs: what the rollouts connector asks of every batch. */
-export const ROUTING_KEYS = [
-  'agentlightning.rollout_id',
-  'agentlightning.attempt_id',
-  'agentlightning.span_sequence_id',
-  'leyden.rollout.id',
-  'leyden.attempt.id',
-  'leyden.task.id',
-  'leyden.group.id',
-  'leyden.group.size',
-  'leyden.mode',
-  'leyden.rollout.status',
-  'session.id',
-  'gen_ai.conversation.id',
-  'gen_ai.response.id',
-  'event.name',
-  'metadata.requester_custom_headers',
-] as const
 
 /** Items in one request. Far above any exporter's batch; it bounds what a body of empty items costs. */
 export const MAX_ITEMS = 1 << 17
@@ -41,16 +26,11 @@ export const MAX_ITEMS = 1 << 17
 export const MAX_PARTS = 100_000
 /** In one request. */
 const MAX_ALL_PARTS = 1 << 22
-/** So many rejected items get a reason that names them; the rest share one per cause. */
-const NAMED = 20
 
 export interface Scanned {
   readonly batch: SpanBatch
   /** Spans that could not be accepted although the request could be read. */
   readonly rejected: readonly Rejected[]
-}
-export interface Rejected {
-  readonly reason: string
 }
 
 /**
@@ -253,24 +233,16 @@ function countParts(s: Scan, parts: number): void {
 }
 
 function reject(s: Scan, at: number, problem: string): void {
-  s.rejected.push(s.rejected.length < NAMED ? named(s, at, problem) : unnamed(problem))
-  const slot = s.slots.start + s.count * s.keys.length
+  const { rejected, signal, count } = s
+  rejected.push(rejected.length < NAMED ? named(signal, count + rejected.length + 1, nameAt(s, at), problem) : unnamed(problem))
+  const slot = s.slots.start + count * s.keys.length
   s.columns.cells.fill(0, at, at + STRIDE)
   s.slots.cells.fill(0, slot, slot + s.keys.length)
 }
 
-function named({ rejected, signal, count, columns, c }: Scan, at: number, problem: string): Rejected {
-  const item = signal === 'traces' ? 'span' : 'log record'
-  const start = columns.cells[at + COLUMN.name]!
-  const name = c.bytes.toString('utf8', start, start + Math.min(columns.cells[at + COLUMN.name_length]!, 80))
-  return { reason: `${item} ${count + rejected.length + 1} (${JSON.stringify(name)}): ${problem}` }
-}
-
-const reasons = new Map<string, Rejected>()
-function unnamed(problem: string): Rejected {
-  const known = reasons.get(problem) ?? { reason: problem }
-  reasons.set(problem, known)
-  return known
+function nameAt({ c, columns: { cells } }: Scan, at: number): Buffer {
+  const start = cells[at + COLUMN.name]!
+  return c.bytes.subarray(start, start + cells[at + COLUMN.name_length]!)
 }
 
 function nested(s: Scan, end: number, shape: Shape): void {
