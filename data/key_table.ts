@@ -7,7 +7,16 @@ export interface KeyTable {
   readonly next: Int16Array
 }
 
+const tables = new WeakMap<readonly string[], KeyTable>()
+
+/** The same for the same list. */
 export function keyTable(names: readonly string[]): KeyTable {
+  const table = tables.get(names) ?? built(names)
+  tables.set(names, table)
+  return table
+}
+
+function built(names: readonly string[]): KeyTable {
   const keys = names.map((name) => Buffer.from(name))
   const first = new Int16Array(256).fill(-1)
   const next = new Int16Array(keys.length).fill(-1)

@@ -42,7 +42,7 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
     c: { bytes: body, pos: 0 },
     signal,
     keys,
-    table: compiled(keys),
+    table: keyTable(keys),
     columns: columnSheets.begin(),
     slots: slotSheets.begin(),
     count: 0,
@@ -290,12 +290,4 @@ function piece(s: Scan, end: number, shape: Shape, whole: Pieces): void {
   if (parts > MAX_PARTS) throw new Malformed(`a resource or scope of more than ${MAX_PARTS} attributes before byte ${pieceEnd}`)
   countParts(s, parts)
   addPiece(whole, c.bytes, start, pieceEnd)
-}
-
-const tables = new WeakMap<readonly string[], KeyTable>()
-
-function compiled(keys: readonly string[]): KeyTable {
-  const table = tables.get(keys) ?? keyTable(keys)
-  tables.set(keys, table)
-  return table
 }
