@@ -5,16 +5,15 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import { scan } from '../data/scan.ts'
 import { connect } from '../storage/connection.ts'
-import { OTEL_TRACES_COLUMNS, putOtelSpans } from '../storage/otel_rows.ts'
+import { insertOtel } from '../storage/otel_insert.ts'
+import { otelRows } from '../storage/otel_rows.ts'
 import { tracesTables } from '../storage/otel_tables.ts'
-import { openRows, written } from '../storage/row_binary.ts'
 import { startClickHouse } from './clickhouse.ts'
 import { launchLeyden, pipeline } from './leyden.ts'
 import { freshBody, makeLoad } from './load.ts'
@@ -79,13 +78,8 @@ const seconds = (ms: number): string => (ms / 1e3).toFixed(1)
 async function fill(client: ClickHouseClient, spans: number): Promise<{ spans: number; rollouts: number }> {
   for (const query of tracesTables({ traces_table_name: 'otel_traces', logs_table_name: '', ttl: 0 })) await client.command({ query })
   const load = makeLoad(BATCH, spans)
-  const rows = openRows()
-  for (const request of load.requests) {
-    putOtelSpans(rows, scan('traces', freshBody(request, 1)).batch)
-  }
-  const query = `INSERT INTO otel_traces (${OTEL_TRACES_COLUMNS}) FORMAT RowBinary`
-  const { stream } = await client.exec({ query, values: Readable.from([written(rows)], { objectMode: false }) })
-  for await (const _ of stream);
+  const batches = load.requests.map((request) => scan('traces', freshBody(request, 1)).batch)
+  await insertOtel(client, 'otel_traces', otelRows('traces', batches), new AbortController().signal)
   const answer = await client.query({ query: 'SELECT uniqExact(TraceId) FROM otel_traces', format: 'JSONCompactEachRow' })
   return { spans: load.spans, rollouts: Number((await answer.json<(string | number)[]>())[0]![0]) }
 }

@@ -4,7 +4,7 @@ import { fromJson } from '../data/otlp_json.ts'
 import { scan } from '../data/scan.ts'
 import { Permanent, type Item, type Signal } from '../pipeline/component.ts'
 import { conforms, configure, logBatch, problems, rollout, spanBatch, testContext } from '../test/conformance.ts'
-import { spanIdOf, traceIdOf, traces } from '../test/spans.ts'
+import { endOf, spanIdOf, traceIdOf, traces } from '../test/spans.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
 import clickhouse from './clickhouse.ts'
 
@@ -140,6 +140,53 @@ test('spans of four months fit into one insert', async () => {
   const spans = Array.from({ length: 120 }, (_, day) => ({ id: `d${day}`, at: day * 86_400_000 }))
   await exported({ traces_table_name: 'long' }, 'traces', [spanBatch(spans)])
   expect(await storage.rows('SELECT uniq(toDate(Timestamp)) AS days FROM long')).toEqual([{ days: 120 }])
+})
+
+test('a span that ClickHouse refuses for good is left out, told and counted; those of its request are stored, once', async () => {
+  const context = testContext({ extensions: { clickhouse_storage: storage } })
+  const exporter = configure(clickhouse, { traces_table_name: 'picky' }, context)
+  const send = (names: readonly string[]) =>
+    exporter.export([spanBatch(names.map((name) => ({ id: name, name })))], 'traces', new AbortController().signal)
+  await send(['first'])
+  await storage.client.command({ query: "ALTER TABLE picky ADD CONSTRAINT no_bad CHECK SpanName != 'bad'" })
+
+  for (let i = 0; i < 2; i++) await send(['a', 'bad', 'b', 'c'])
+  const names = ['a', 'b', 'c', 'first']
+  expect(await storage.rows('SELECT SpanName AS name FROM picky ORDER BY name')).toEqual(names.map((name) => ({ name })))
+  expect(context.counts).toEqual({ leyden_exporter_rejected_spans: 2 })
+  expect(context.lines.at(-1)).toMatchObject({ fields: { table: 'picky', spans: 1, error: expect.stringContaining('no_bad') } })
+  await exporter.shutdown?.()
+})
+
+test('a log record that ClickHouse refuses for good is left out as well', async () => {
+  const context = testContext({ extensions: { clickhouse_storage: storage } })
+  const exporter = configure(clickhouse, { logs_table_name: 'picky_logs' }, context)
+  const send = (...statuses: string[]) =>
+    exporter.export(
+      statuses.map((status) => logBatch(endOf('r', status))),
+      'logs',
+      new AbortController().signal,
+    )
+  await send('first')
+  await storage.client.command({
+    query: "ALTER TABLE picky_logs ADD CONSTRAINT no_bad CHECK LogAttributes['leyden.rollout.status'] != 'bad'",
+  })
+
+  await send('bad', 'a')
+  expect(await storage.rows('SELECT count() AS n FROM picky_logs')).toEqual([{ n: 2 }])
+  expect(context.counts).toEqual({ leyden_exporter_rejected_log_records: 1 })
+  await exporter.shutdown?.()
+})
+
+test('a table that is gone is no matter of the rows: all of them are tried again', async () => {
+  const context = testContext({ extensions: { clickhouse_storage: storage } })
+  const exporter = configure(clickhouse, { traces_table_name: 'gone' }, context)
+  const send = () => exporter.export([spanBatch([{ id: 'a' }, { id: 'b' }])], 'traces', new AbortController().signal)
+  await send()
+  await storage.client.command({ query: 'DROP TABLE gone' })
+  await expect(send()).rejects.toThrow('gone')
+  expect(context.counts).toEqual({})
+  await exporter.shutdown?.()
 })
 
 test('create_schema: false leaves the making of tables to others', async () => {

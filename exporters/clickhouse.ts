@@ -1,19 +1,17 @@
 // Rollouts into Leyden's own tables; spans and log records into the tables that the OpenTelemetry
 // Collector's exporter of this name writes.
 
-import { createHash } from 'node:crypto'
-import { Readable } from 'node:stream'
-
 import type { Rollout } from '../data/rollout.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { exporter, Permanent, permanently } from '../pipeline/component.ts'
 import { duration, flag, secret, text } from '../pipeline/schema.ts'
 import { checkSending, sending } from '../pipeline/sending.ts'
+import { UNIT } from '../pipeline/size.ts'
 import { connect, urlProblem, type Connection } from '../storage/connection.ts'
 import { openStorage, type OpenStorage } from '../storage/open.ts'
-import { OTEL_LOGS_COLUMNS, OTEL_TRACES_COLUMNS, putOtelLogs, putOtelSpans } from '../storage/otel_rows.ts'
-import { logsTables, quoted, tracesTables } from '../storage/otel_tables.ts'
-import { openRows, written } from '../storage/row_binary.ts'
+import { insertOtel } from '../storage/otel_insert.ts'
+import { otelRows } from '../storage/otel_rows.ts'
+import { logsTables, tracesTables } from '../storage/otel_tables.ts'
 import { Unassemblable } from '../storage/revisions.ts'
 import type { Storage } from '../storage/storage.ts'
 
@@ -82,29 +80,13 @@ export default exporter({
 
     async function writeOtel(batches: readonly SpanBatch[], signal: 'traces' | 'logs', abort: AbortSignal): Promise<void> {
       await tables[signal].get()
-      const rows = openRows()
-      permanently(() => {
-        for (const batch of batches) (signal === 'traces' ? putOtelSpans : putOtelLogs)(rows, batch)
-      })
-      if (rows.count === 0) return
-      const [table, columns] =
-        signal === 'traces' ? [options.traces_table_name, OTEL_TRACES_COLUMNS] : [options.logs_table_name, OTEL_LOGS_COLUMNS]
-      const bytes = written(rows)
-      const { stream } = await (
-        await client()
-      ).exec({
-        query: `INSERT INTO ${quoted(table)} (${columns}) FORMAT RowBinary`,
-        values: Readable.from([bytes], { objectMode: false }),
-        abort_signal: abort,
-        clickhouse_settings: {
-          async_insert: 0,
-          insert_deduplication_token: createHash('sha1').update(bytes).digest('hex'),
-          deduplicate_blocks_in_dependent_materialized_views: 1,
-          // Clocks of clients go astray; one bad one must not stop the rest.
-          max_partitions_per_insert_block: '0',
-        },
-      })
-      for await (const _ of stream);
+      const rows = permanently(() => otelRows(signal, batches))
+      if (rows.ends.length === 0) return
+      const table = signal === 'traces' ? options.traces_table_name : options.logs_table_name
+      const reasons = await insertOtel(await client(), table, rows, abort)
+      if (reasons.length === 0) return
+      context.log.error('ClickHouse refuses some for good: they are left out', { table, [UNIT[signal]]: reasons.length, error: reasons[0] })
+      context.count(`leyden_exporter_rejected_${UNIT[signal]}`, reasons.length, { data_type: signal })
     }
 
     return {

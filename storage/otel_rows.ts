@@ -3,19 +3,36 @@
 
 import { toJson } from '../data/otlp_json.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { putArray, putMap, putString, putUInt64, putUInt8, type Rows } from './row_binary.ts'
+import { openRows, putArray, putMap, putString, putUInt64, putUInt8, written, type Rows } from './row_binary.ts'
 
-export const OTEL_TRACES_COLUMNS = `Timestamp, TraceId, SpanId, ParentSpanId, TraceState, SpanName, SpanKind, ServiceName, ResourceAttributes,
+const TRACES_COLUMNS = `Timestamp, TraceId, SpanId, ParentSpanId, TraceState, SpanName, SpanKind, ServiceName, ResourceAttributes,
   ScopeName, ScopeVersion, SpanAttributes, Duration, StatusCode, StatusMessage,
   Events.Timestamp, Events.Name, Events.Attributes, Links.TraceId, Links.SpanId, Links.TraceState, Links.Attributes`
 
-export const OTEL_LOGS_COLUMNS = `Timestamp, TraceId, SpanId, TraceFlags, SeverityText, SeverityNumber, ServiceName, Body,
+const LOGS_COLUMNS = `Timestamp, TraceId, SpanId, TraceFlags, SeverityText, SeverityNumber, ServiceName, Body,
   ResourceSchemaUrl, ResourceAttributes, ScopeSchemaUrl, ScopeName, ScopeVersion, ScopeAttributes, LogAttributes, EventName`
 
 const KINDS = ['Unspecified', 'Internal', 'Server', 'Client', 'Producer', 'Consumer']
 const STATUSES = ['Unset', 'Ok', 'Error']
 
-export function putOtelSpans(rows: Rows, batch: SpanBatch): void {
+export interface OtelRows {
+  /** Names of their columns. */
+  readonly columns: string
+  /** One after the other, as RowBinary. */
+  readonly bytes: Buffer
+  /** Where each ends. */
+  readonly ends: readonly number[]
+}
+
+export function otelRows(signal: SpanBatch['signal'], batches: readonly SpanBatch[]): OtelRows {
+  const [columns, put] = signal === 'traces' ? [TRACES_COLUMNS, putSpans] : [LOGS_COLUMNS, putLogs]
+  const rows = openRows()
+  const ends: number[] = []
+  for (const batch of batches) put(rows, ends, batch)
+  return { columns, bytes: written(rows), ends }
+}
+
+function putSpans(rows: Rows, ends: number[], batch: SpanBatch): void {
   for (const { resource, scopeSpans = [] } of (toJson(batch) as Export).resourceSpans ?? []) {
     const resourceAttributes = textMap(resource?.attributes)
     for (const { scope, spans = [] } of scopeSpans) {
@@ -40,13 +57,13 @@ export function putOtelSpans(rows: Rows, batch: SpanBatch): void {
         putArray(rows, links, (_, link) => putString(rows, link.spanId ?? ''))
         putArray(rows, links, (_, link) => putString(rows, link.traceState ?? ''))
         putArray(rows, links, (_, link) => putMap(rows, textMap(link.attributes), putString))
-        rows.count++
+        ends.push(rows.length)
       }
     }
   }
 }
 
-export function putOtelLogs(rows: Rows, batch: SpanBatch): void {
+function putLogs(rows: Rows, ends: number[], batch: SpanBatch): void {
   for (const { resource, schemaUrl: resourceSchema, scopeLogs = [] } of (toJson(batch) as Export).resourceLogs ?? []) {
     const resourceAttributes = textMap(resource?.attributes)
     for (const { scope, schemaUrl: scopeSchema, logRecords = [] } of scopeLogs) {
@@ -67,7 +84,7 @@ export function putOtelLogs(rows: Rows, batch: SpanBatch): void {
         putMap(rows, textMap(scope?.attributes), putString)
         putMap(rows, textMap(attributes), putString)
         putString(rows, eventName ?? '')
-        rows.count++
+        ends.push(rows.length)
       }
     }
   }

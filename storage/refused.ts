@@ -58,8 +58,12 @@ export async function storeApart<R>(
 
 /** ClickHouse has answered, and would answer the same again. */
 function isRefusal(error: unknown): boolean {
-  return error instanceof Unavailable && error.cause instanceof ClickHouseError && !passes(error.cause)
+  const answer = answerIn(error)
+  return answer instanceof ClickHouseError && !passes(answer)
 }
 
+/** What the server said, by itself or as the cause of what is made of it on the way. */
+const answerIn = (error: unknown): unknown => (error instanceof Unavailable ? error.cause : error)
+
 /** The server's reason. */
-export const reasonOf = ({ error }: Refused<unknown>): string => ((error as Unavailable).cause as ClickHouseError).message
+export const reasonOf = ({ error }: Refused<unknown>): string => (answerIn(error) as ClickHouseError).message
