@@ -11,7 +11,7 @@ import { cpuSeconds, megabytes, peakMegabytes } from './processes.ts'
 import { grpcSender, httpSender, type Sender } from './send.ts'
 import { formatTable } from './table.ts'
 
-export interface SteadyOptions {
+interface SteadyOptions {
   readonly transports: readonly string[]
   /** Spans a second. */
   readonly rate: number

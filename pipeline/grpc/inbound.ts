@@ -8,7 +8,7 @@ export const WINDOW = 16 << 20
 /** Window is given back in pieces of this size. */
 const STEP = 1 << 20
 
-export interface Inbound {
+interface Inbound {
   /** Counts what came. Throws when that is more than the window allowed. */
   take(bytes: number): void
   /** Gives back what was taken, unless there is too little of it or `held` says that the client has to wait. */
