@@ -1,17 +1,17 @@
 // From OTLP to ClickHouse, through Leyden and through the OpenTelemetry Collector. Each cell has fresh processes and an empty store,
-// which get whole passes over the load: first to warm up, since code is compiled as it runs, and then as long again until the time is
-// up. Wall time ends with the last acknowledgement, CPU time when everything is in ClickHouse: for the Collector, which acknowledges
+// which get whole passes over the load: first to warm up, since code is compiled as it runs, and then about as many again as fill the
+// time. Wall time ends with the last acknowledgement, CPU time when everything is in ClickHouse: for the Collector, which acknowledges
 // from memory, that is later.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { ClickHouse } from './clickhouse.ts'
 import { findCollector, startCollector } from './collector.ts'
+import { findGenerator, goDriver, ownDriver, type Driver, type Sent } from './drive.ts'
 import { startLeyden } from './leyden.ts'
-import { freshBody, makeLoad, type Load } from './load.ts'
+import { makeLoad, type Load } from './load.ts'
 import { cpuSeconds, peakMegabytes } from './processes.ts'
 import { recordedLoad } from './recorded_load.ts'
-import { grpcSender, httpSender, type Sender } from './send.ts'
 import { formatTable } from './table.ts'
 
 export interface IngestOptions {
@@ -31,6 +31,8 @@ export interface IngestOptions {
 const SPANS = 8_192
 const SPANS_IN_FLIGHT = 10_000
 const DRAIN_MS = 120_000
+/** Of the passes that are sent without a pause. */
+const MOST_BYTES = 2 ** 29
 
 interface Cell {
   readonly kind: string
@@ -85,21 +87,18 @@ const collectorOf = (binary: string): Candidate => ({
   expects: ({ spans }) => [spans, 0],
 })
 
-interface Result {
-  readonly wall: number
+interface Result extends Sent {
+  readonly perSecond: number
   readonly perCpu: number
   readonly clickhousePerCpu: number
   readonly megabytes: number
-  readonly p50: number
-  readonly p99: number
-  readonly failed: number
-  readonly acknowledged: number
   readonly stored: number
   readonly calls: number
   readonly made: number
 }
 
-export async function ingest({ batches, transports, loads, what, seconds, rounds, collector }: IngestOptions): Promise<void> {
+export async function ingest(options: IngestOptions): Promise<void> {
+  const { batches, transports, loads, what, rounds, collector } = options
   const binary = collector === '' ? null : await findCollector(collector)
   if (!binary)
     console.log(`${collector === '' ? 'No Collector was named (--collector)' : `${collector} holds no Collector`}: Leyden alone.\n`)
@@ -122,7 +121,7 @@ export async function ingest({ batches, transports, loads, what, seconds, rounds
   async function compare(cell: Cell, load: Load): Promise<(string | number)[][]> {
     const results = candidates.map((): Result[] => [])
     for (let round = 0; round < rounds; round++) {
-      for (const [i, candidate] of candidates.entries()) results[i]!.push(await measure(candidate, cell, load, seconds))
+      for (const [i, candidate] of candidates.entries()) results[i]!.push(await measure(candidate, cell, load, options))
     }
     const peer = candidates.at(-1)?.what === 'collector' ? results.at(-1)! : null
     return candidates.map(({ name }, i) => [name, cell.kind, cell.transport, cell.batch, ...summary(results[i]!, peer)])
@@ -141,81 +140,54 @@ function summary(results: readonly Result[], peer: readonly Result[] | null): (s
     peer ? median(results.map((result, i) => pick(result) / pick(peer[i]!))).toFixed(2) : ''
   const all = (pick: (result: Result) => number) => results.reduce((sum, result) => sum + pick(result), 0)
   return [
-    ...[of(({ perCpu }) => perCpu), ratio(({ perCpu }) => perCpu), of(({ wall }) => wall)],
+    ...[of(({ perCpu }) => perCpu), ratio(({ perCpu }) => perCpu), of(({ perSecond }) => perSecond)],
     ...[of(({ megabytes }) => megabytes), ratio(({ megabytes }) => megabytes), of(({ clickhousePerCpu }) => clickhousePerCpu)],
     ...[of(({ p50 }) => p50), of(({ p99 }) => p99), all(({ failed }) => failed), all(({ acknowledged }) => acknowledged)],
     ...[all(({ stored }) => stored), all(({ calls }) => calls), all(({ made }) => made)],
   ]
 }
 
-async function measure(candidate: Candidate, { transport, batch }: Cell, load: Load, seconds: number): Promise<Result> {
-  const inFlight = Math.min(1_000, Math.max(32, Math.ceil(SPANS_IN_FLIGHT / batch)))
+async function measure(candidate: Candidate, { transport, batch }: Cell, load: Load, options: IngestOptions): Promise<Result> {
   const target = await candidate.start(transport)
-  const sender = transport === 'http' ? httpSender(target.http, inFlight) : grpcSender(target.grpc)
+  const driver = await driverFor(options.collector, target, transport, batch, load)
   const cpu = async () => ({ own: await cpuSeconds(target.pid), clickhouse: await cpuSeconds(target.clickhouse.pid) })
   try {
-    const warm = await sendPasses(sender, load, { inFlight, first: 0, seconds })
-    const [warmSpans, warmMade] = await settled(candidate, target, load, warm.passes)
+    const passesIn = ({ acknowledged, wall }: Sent) => clamp((options.seconds * acknowledged) / wall / load.spans, MOST_BYTES / load.bytes)
+    const first = await driver.send(0, 1)
+    const warming = passesIn(first)
+    const warm = await driver.send(1, warming)
+    const [warmSpans, warmMade] = await settled(candidate, target, load, 1 + warming)
     const before = await cpu()
-    const { passes, acknowledged, failed, latencies, wall } = await sendPasses(sender, load, { inFlight, first: warm.passes, seconds })
-    const [stored, made] = await settled(candidate, target, load, warm.passes + passes)
+    const passes = passesIn(warm)
+    const sent = await driver.send(1 + warming, passes)
+    const [stored, made] = await settled(candidate, target, load, 1 + warming + passes)
     const after = await cpu()
     return {
-      wall: acknowledged / wall,
-      perCpu: acknowledged / (after.own - before.own),
-      clickhousePerCpu: acknowledged / (after.clickhouse - before.clickhouse),
+      ...sent,
+      perSecond: sent.acknowledged / sent.wall,
+      perCpu: sent.acknowledged / (after.own - before.own),
+      clickhousePerCpu: sent.acknowledged / (after.clickhouse - before.clickhouse),
       megabytes: await peakMegabytes(target.pid),
-      p50: latencies.at(latencies.length * 0.5)!,
-      p99: latencies.at(latencies.length * 0.99)!,
-      ...{ failed, acknowledged },
       stored: stored - warmSpans,
       calls: passes * load.calls,
       made: made - warmMade,
     }
   } finally {
-    sender.close()
+    driver.close()
     await target.stop()
   }
 }
 
-interface Passes {
-  readonly inFlight: number
-  /** Number of the first pass: each has ids of its own. */
-  readonly first: number
-  readonly seconds: number
-}
+/** Whole ones, at least one. */
+const clamp = (passes: number, most: number): number => Math.max(1, Math.floor(Math.min(Math.round(passes), most)))
 
-/** At least one pass; another begins as long as there is time. */
-async function sendPasses(sender: Sender, load: Load, { inFlight, first, seconds }: Passes) {
-  const latencies: number[] = []
-  const count = load.requests.length
-  const start = performance.now()
-  let next = 0
-  let last = Infinity
-  let acknowledged = 0
-  let failed = 0
-  let end = start
-  const worker = async () => {
-    for (let i = next++; i < last; i = next++) {
-      if (i > 0 && i % count === 0 && performance.now() - start >= seconds * 1000) {
-        last = i
-        return
-      }
-      const request = load.requests[i % count]!
-      const body = freshBody(request, first + Math.floor(i / count))
-      const sent = performance.now()
-      try {
-        await sender.send(body)
-        end = performance.now()
-        latencies.push(end - sent)
-        acknowledged += request.spans
-      } catch {
-        failed++
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: inFlight }, worker))
-  return { passes: last / count, acknowledged, failed, latencies: Float64Array.from(latencies).sort(), wall: (end - start) / 1000 }
+async function driverFor(folder: string, target: Target, transport: string, batch: number, load: Load): Promise<Driver> {
+  const inFlight = Math.min(1_000, Math.max(32, Math.ceil(SPANS_IN_FLIGHT / batch)))
+  const addresses = { grpc: target.grpc, http: new URL(target.http).host }
+  const generator = folder === '' ? null : await findGenerator(folder)
+  return generator
+    ? goDriver(generator, target.clickhouse.folder, load, addresses, transport, inFlight)
+    : ownDriver(load, addresses, transport, inFlight)
 }
 
 /** Waits until everything that so many passes sent is in ClickHouse, or gives up. */
