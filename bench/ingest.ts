@@ -31,6 +31,8 @@ export interface IngestOptions {
 const SPANS = 8_192
 const SPANS_IN_FLIGHT = 10_000
 const DRAIN_MS = 120_000
+/** At least so many go before: until then, compiling what has become hot is a tenth of the CPU. */
+const WARM_SPANS = 65_536
 /** Of the passes that are sent without a pause. */
 const MOST_BYTES = 2 ** 29
 
@@ -154,7 +156,7 @@ async function measure(candidate: Candidate, { transport, batch }: Cell, load: L
   try {
     const passesIn = ({ acknowledged, wall }: Sent) => clamp((options.seconds * acknowledged) / wall / load.spans, MOST_BYTES / load.bytes)
     const first = await driver.send(0, 1)
-    const warming = passesIn(first)
+    const warming = Math.max(passesIn(first), Math.ceil(WARM_SPANS / load.spans))
     const warm = await driver.send(1, warming)
     const [warmSpans, warmMade] = await settled(candidate, target, load, 1 + warming)
     const before = await cpu()
