@@ -24,7 +24,8 @@ ${storageFlagsHelp}  --last <n>         how many rollouts, 1000 unless told
   --format <name>    text (default) or json, which lists all
 Advantages are made from whole groups and are not compared.
 
-Example:
+Examples:
+  leyden doctor --config new.yaml
   leyden doctor --config new.yaml --against config/pipeline.yaml --last 200
 `
 
@@ -80,8 +81,7 @@ export const doctor = command({
 })
 
 function progress(io: Io, done: number, of: number): void {
-  const line = `replayed ${done} of ${of} rollouts`
-  io.stderr(io.terminal && done < of ? `${line}\r` : `${line}\n`)
+  if (io.terminal) io.stderr(`replayed ${done} of ${of} rollouts${done < of ? '\r' : '\n'}`)
 }
 
 async function storedOutcomes(client: Parameters<typeof outcomesOf>[0], ids: readonly RolloutId[]): Promise<Map<string, Outcome>> {

@@ -1,7 +1,6 @@
 // What a run was read as, and why each of its calls became a transition or did not.
 
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 
 import { assemble } from '../data/assemble.ts'
@@ -15,6 +14,7 @@ import type { Io } from './command.ts'
 import { explainRange, rangeOf } from './explain_range.ts'
 import { explanationJson, explanationText } from './explanation.ts'
 import { command, loadPlan, UsageError } from './flags.ts'
+import { readText } from './read_text.ts'
 import { rolloutProcessor } from './rollout_processors.ts'
 import { requireData, storageFlags, storageFlagsHelp, storageOptions } from './storage_flags.ts'
 
@@ -24,7 +24,7 @@ Usage:
   leyden explain [flags] <file.json | trace id | rollout id[/attempt id]>
   leyden explain [flags] --since <time> [--until <time>]
 
-A file is one OTLP/JSON document, read as one run; ids are looked up in the store. A range of time is answered with a line for each rollout
+A file holds OTLP/JSON, one document or one a line, and is read as one run; ids are looked up in the store. A range of time is answered with a line for each rollout
 that ended in it: its calls, its transitions, why other calls are none, and its outcome.
 
 Flags:
@@ -33,8 +33,10 @@ ${storageFlagsHelp}  --since, --until   a date, a time, or how long ago, such as
 With a configuration, the processors of its first rollouts pipeline decide; else policy_calls, air and credit_assignment as they come. A range
 is told as it is stored.
 
-Example:
+Examples:
   leyden explain trace.json --format json
+  leyden explain try-17/2
+  leyden explain 5b8efff798038103d269b633813fc60c --config pipeline.yaml
   leyden explain --since 1h --until 10m
 `
 
@@ -80,10 +82,7 @@ async function one(what: string, flags: Flags, io: Io): Promise<number> {
 const isFile = (what: string, io: Io): boolean => what.endsWith('.json') || existsSync(resolve(io.cwd, what))
 
 async function fromFile(path: string, io: Io): Promise<FoundRollout> {
-  const text = await readFile(resolve(io.cwd, path), 'utf8').catch((error: Error) => {
-    throw new UsageError(error.message)
-  })
-  const { items, rejected } = parse(text, path)
+  const { items, rejected } = parse(await readText(path, io.cwd), path)
   for (const reason of rejected) io.stderr(`warning: ${reason}\n`)
   if (items.length === 0) throw new UsageError(`${path} holds no spans and no log records`)
   const hints = new Set(items.map((item) => hintOfItem(item, 'trace')).filter(Boolean))

@@ -95,7 +95,14 @@ const version: Command = async (_args, io) => {
   return 0
 }
 
+/** Whoever reads what is printed, as `head` does, may have seen enough. */
+function readersLeft(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error
+  process.exit()
+}
+
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  process.stdout.on('error', readersLeft)
   process.exitCode = await main(process.argv.slice(2), {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),

@@ -18,8 +18,9 @@ Flags:
   --url <url>        where the running Leyden serves its metrics, http://127.0.0.1:8888 unless told
   --count <n>        stops after so many lines
 
-Example:
+Examples:
   leyden tap policy_calls --count 1
+  leyden tap otlp > seen.jsonl    # which leyden explain and the receiver otlp_json_file read
 `
 
 export const tap = command({

@@ -70,6 +70,18 @@ test('--update writes what is missing and leaves what is there', async () => {
 test('a folder without a case, and spans that are no OTLP, are said', async () => {
   expect((await run('.')).stderr).toBe('Error: . holds no spans.json, and no folder in it does\n')
   expect((await run()).stderr).toBe('Error: name a folder of cases: leyden test test/cases\n')
+  expect((await run('none')).stderr).toBe('Error: none: no such file or folder\n')
   await writeCase('a', { 'spans.json': '{"resourceSpans": 1}', 'transitions.json': [] })
-  expect((await run('a')).stdout).toContain('resourceSpans: must be an array')
+  expect((await run('a')).stdout).toContain('spans.json: resourceSpans: must be an array')
+  expect((await run('a/spans.json')).stderr).toBe('Error: a/spans.json: is a file, not a folder\n')
+})
+
+test.each([
+  ['[{', 'transitions.json: not JSON: '],
+  ['{}', 'transitions.json: must be a list'],
+])('expectations that are no list are said to be none: %s', async (text, complaint) => {
+  await writeCase('a', { 'transitions.json': text })
+  const { code, stdout } = await run('a')
+  expect(stdout).toContain(complaint)
+  expect(code).toBe(1)
 })

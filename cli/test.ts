@@ -1,12 +1,13 @@
 // A user's own cases: what comes in, which processors it passes, and which transitions are to come out.
 
 import { existsSync } from 'node:fs'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join, relative, resolve } from 'node:path'
 
 import { assemble } from '../data/assemble.ts'
 import { readDocument } from '../data/document.ts'
 import type { Rollout, Transition } from '../data/rollout.ts'
+import { parseJson } from '../data/parse_json.ts'
 import { itemsByRollout, type GroupBy } from '../data/routing.ts'
 import { dialects } from '../dialects/index.ts'
 import { loadConfig, type Plan } from '../pipeline/config.ts'
@@ -14,6 +15,7 @@ import { formatProblems } from '../pipeline/problems.ts'
 import type { Io } from './command.ts'
 import { differences, shown } from './difference.ts'
 import { command, UsageError } from './flags.ts'
+import { inWords, readText } from './read_text.ts'
 import { registry } from './registry.ts'
 import { rolloutProcessor } from './rollout_processors.ts'
 
@@ -75,7 +77,7 @@ export const test = command({
 async function casesIn(folder: string, written: string): Promise<string[]> {
   if (existsSync(join(folder, SPANS))) return [folder]
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: Error) => {
-    throw new UsageError(error.message)
+    throw new UsageError(`${written}: ${inWords(error)}`)
   })
   const cases = entries.filter((entry) => entry.isDirectory() && existsSync(join(folder, entry.name, SPANS)))
   if (cases.length === 0) throw new UsageError(`${written} holds no ${SPANS}, and no folder in it does`)
@@ -94,7 +96,9 @@ async function runCase(folder: string, update: boolean, io: Io): Promise<string[
     await writeFile(path, `${JSON.stringify(transitions, null, 2)}\n`)
     return []
   }
-  const wrong = differences(JSON.parse(await readFile(path, 'utf8')), transitions, 'transitions')
+  const expected = await read(folder, TRANSITIONS, parseJson)
+  if (!Array.isArray(expected)) return [`${TRANSITIONS}: must be a list, with an object for each transition`]
+  const wrong = differences(expected, transitions, 'transitions')
   if (wrong.length === 0) return []
   const lines = wrong.map(({ path, before, after }) => `${path}: expected ${shown(before)}, got ${shown(after)}`)
   const reasons = rollouts.flatMap(({ rejects }) =>
@@ -110,7 +114,7 @@ async function planOf(folder: string, io: Io): Promise<{ plan?: Plan | undefined
 }
 
 async function rolloutsOf(folder: string, plan: Plan | undefined): Promise<{ rollouts: Rollout[]; rejected: readonly string[] }> {
-  const { items, rejected } = readDocument(await readFile(join(folder, SPANS), 'utf8'))
+  const { items, rejected } = await read(folder, SPANS, readDocument)
   const connector = [...(plan?.connectors.values() ?? [])].find(({ component }) => component.type === 'rollouts')
   const { group_by = 'trace' } = (connector?.config ?? {}) as { group_by?: GroupBy }
   const process = rolloutProcessor(plan)
@@ -120,6 +124,15 @@ async function rolloutsOf(folder: string, plan: Plan | undefined): Promise<{ rol
     if (rollout) rollouts.push(rollout)
   }
   return { rollouts, rejected }
+}
+
+async function read<T>(folder: string, file: string, parse: (text: string) => T): Promise<T> {
+  const text = await readText(file, folder)
+  try {
+    return parse(text)
+  } catch (error) {
+    throw new Error(`${file}: ${(error as Error).message}`, { cause: error })
+  }
 }
 
 /** A transition as a case may expect it: with what makes it training data. */

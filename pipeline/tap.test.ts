@@ -75,6 +75,7 @@ test('only this machine may look on, at what there is, and not too many at once'
     404,
     'no component "clickhouse/stagin" runs, did you mean "clickhouse/staging"?; there are: clickhouse/staging',
   ])
+  expect(await refused('/tap/x')).toEqual([404, 'no component "x" runs; there are: clickhouse/staging'])
   expect(await refused('/metrics')).toEqual([418, ''])
   const streams = await Promise.all(Array.from({ length: 4 }, () => ask('/tap/clickhouse/staging')))
   expect(await refused('/tap/clickhouse/staging')).toEqual([503, '4 are looking on already'])

@@ -8,7 +8,7 @@ import type { Rollout } from '../data/rollout.ts'
 import { rolloutJson } from '../data/rollout_json.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import type { Consumer, Item, Signal } from './component.ts'
-import { didYouMean } from './schema.ts'
+import { nearMiss } from './schema.ts'
 import { sizeOf } from './size.ts'
 
 export interface Taps {
@@ -69,7 +69,7 @@ export function createTaps(dropped: (items: number, id: string) => void): Taps {
     if (!isLocal(request)) refuse(response, 403, 'only this machine may look on')
     else if (request.method !== 'GET') refuse(response, 405, 'only GET')
     else if (!known.has(id))
-      refuse(response, 404, `no component "${id}" runs${didYouMean(id, [...known])}; there are: ${[...known].sort().join(', ')}`)
+      refuse(response, 404, `no component "${id}" runs${nearMiss(id, [...known])}; there are: ${[...known].sort().join(', ')}`)
     else if (watchers.size >= MAX_WATCHERS) refuse(response, 503, `${MAX_WATCHERS} are looking on already`)
     else {
       const watcher = { id, response, dropped: 0 }
