@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs'
-
 import { describe, expect, test } from 'vitest'
 
 import { causalityOf } from '../data/causality.ts'
 import type { SpanTree } from '../data/tree.ts'
 import { pairwise } from '../test/pairwise.ts'
 import { randomSpans, seeded, span, treeOf } from '../test/random.ts'
+import { spanTree } from '../test/span_tree.ts'
 import { discounted } from './discounted.ts'
 import { identical } from './identical.ts'
 import { last } from './last.ts'
@@ -14,13 +13,13 @@ import { inTimeOrder } from './time_order.ts'
 import { nextOf } from './trajectory.ts'
 
 describe('fixtures/rl/13', () => {
-  const { spans, reward_events, expected } = JSON.parse(readFileSync('test/fixtures/rl/13_span_tree_credit.json', 'utf8'))
-  const trained: string[] = spans.filter((s: any) => s.trained).map((s: any) => s.id)
-  const given = (source: string, on: (event: any) => string | null) =>
-    trained.map((id) => sum(reward_events.filter((e: any) => e.source === source && on(e) === id)))
-  const sum = (events: any[]) => events.reduce((total, e) => total + e.value, 0)
-  const causality = causalityOf(treeOf(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end))))
-  const calls = trained.map((id) => spans.findIndex((s: any) => s.id === id))
+  const { tree, ids, trained: calls, reward_events, expected } = spanTree
+  const trained = calls.map((node) => ids[node]!)
+  type RewardEvent = (typeof reward_events)[number]
+  const given = (source: string, on: (event: RewardEvent) => string | null) =>
+    trained.map((id) => sum(reward_events.filter((e) => e.source === source && on(e) === id)))
+  const sum = (events: readonly RewardEvent[]) => events.reduce((total, e) => total + e.value, 0)
+  const causality = causalityOf(tree)
   const trajectory = {
     causality,
     calls,
@@ -33,21 +32,23 @@ describe('fixtures/rl/13', () => {
   }
   const byId = (returns: number[]) => Object.fromEntries(trained.map((id, i) => [id, Number(returns[i]!.toFixed(9))]))
 
-  test.each([1, 0.9])('causal return to go, gamma %f', (gamma) => {
-    const key = `causal_return_to_go_gamma${gamma.toFixed(1)}`
+  test.each([
+    [1, 'causal_return_to_go_gamma1.0'],
+    [0.9, 'causal_return_to_go_gamma0.9'],
+  ] as const)('causal return to go, gamma %f', (gamma, key) => {
     const returns = return_to_go(trajectory, { gamma })
-    trained.forEach((id, i) => expect(returns[i], id).toBeCloseTo(expected[key][id], 9))
+    trained.forEach((id, i) => expect(returns[i], id).toBeCloseTo(expected[key][id]!, 9))
   })
 
   test('a discounted outcome counts the decisions to the end', () => {
     const bare = { ...trajectory, steps: trained.map(() => 0), air: trained.map(() => 0) }
-    const depths = Object.fromEntries(trained.map((id) => [id, 0.5 ** expected.depth_to_terminal[id]]))
+    const depths = Object.fromEntries(trained.map((id) => [id, 0.5 ** expected.depth_to_terminal[id]!]))
     expect(byId(discounted(bare, { gamma: 0.5, include_steps: false }))).toEqual(depths)
   })
 
   test('in order of time', () => {
     const returns = return_to_go(inTimeOrder(trajectory), { gamma: 1 })
-    trained.forEach((id, i) => expect(returns[i], id).toBeCloseTo(expected['time_ordered_return_to_go_gamma1.0'][id], 9))
+    trained.forEach((id, i) => expect(returns[i], id).toBeCloseTo(expected['time_ordered_return_to_go_gamma1.0'][id]!, 9))
   })
 
   test('last gives the outcome to the call that nothing follows', () => {

@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs'
-
 import { describe, expect, test } from 'vitest'
 
 import { pairwise } from '../test/pairwise.ts'
 import { randomSpans, seeded, span, treeOf } from '../test/random.ts'
+import { spanTree } from '../test/span_tree.ts'
 import { backward, causalityOf, forward, lastBefore, nextAfter } from './causality.ts'
 import type { SpanTree } from './tree.ts'
 
@@ -18,13 +17,9 @@ const before = (tree: SpanTree) => {
 
 describe('what happened before what', () => {
   test('a run with a tool, two parallel branches and an answer is ordered as in the fixture', () => {
-    const { spans, expected } = JSON.parse(readFileSync('test/fixtures/rl/13_span_tree_credit.json', 'utf8'))
-    const tree = treeOf(spans.map((s: any) => span(s.id, s.parent ?? '', s.start, s.end)))
+    const { tree, ids, trained, expected } = spanTree
     const happened = pairwise(tree)
-    const trained = spans.flatMap((s: any, i: number) => (s.trained ? [i] : []))
-    const pairs = trained.flatMap((u: number) =>
-      trained.filter((v: number) => happened(u, v)).map((v: number) => [spans[u].id, spans[v].id]),
-    )
+    const pairs = trained.flatMap((u) => trained.filter((v) => happened(u, v)).map((v) => [ids[u], ids[v]]))
     expect(pairs.toSorted()).toEqual(expected.happens_before.toSorted())
   })
 
