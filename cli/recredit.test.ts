@@ -13,7 +13,8 @@ let storage: OpenStorage
 
 /** Two rollouts of one group: one call leads to a tool, another answers; the second fails on the way. */
 beforeAll(async () => {
-  leyden = await startLeyden('processors: {credit_assignment: {gamma: 0.9}}')
+  // What ends a rollout comes in a second request. Were that later than root_grace, it would make a second revision, and another credit.
+  leyden = await startLeyden('{processors: {credit_assignment: {gamma: 0.9}}, connectors: {rollouts: {root_grace: 1m}}}')
   for (const [name, value] of [
     ['r1', 1],
     ['r2', 0],
