@@ -20,6 +20,8 @@ export const admission = group(
 export interface Lease {
   /** So many bytes more (negative: fewer). Throws Refused when there is no room. */
   add(bytes: number): void
+  /** Whether there is room for so many more. */
+  fits(bytes: number): boolean
   /** Gives back whatever it holds. */
   end(): void
 }
@@ -31,6 +33,7 @@ export function createAdmission({ request_limit_mib }: Config<{ a: typeof admiss
   return () => {
     let held = 0
     return {
+      fits: (bytes) => used + bytes <= limit,
       add(bytes) {
         if (bytes > 0 && used + bytes > limit) {
           refused()

@@ -17,13 +17,11 @@ const sizes = (calls: readonly (readonly SpanBatch[])[]) => calls.map((batches) 
 
 function recorder(fails: (batches: readonly SpanBatch[]) => Error | undefined = () => undefined) {
   const calls: (readonly SpanBatch[])[] = []
-  const gather = gathering(async (batches) => {
+  const pass = gathering(async (batches) => {
     calls.push([...batches])
     const error = fails(batches)
     if (error) throw error
   })
-  const pass = (batch: SpanBatch) =>
-    new Promise<void>((resolve, reject) => gather(batch, (error) => (error === undefined ? resolve() : reject(error as Error))))
   return { calls, pass }
 }
 
@@ -32,27 +30,6 @@ test('requests of one turn of the event loop go on together, those of the next b
   await Promise.all([pass(request('a')), pass(request('b')), pass(request('c'))])
   await pass(request('d'))
   expect(sizes(calls)).toEqual([3, 1])
-})
-
-test('small requests of one turn become one batch, and larger ones go on beside it', async () => {
-  const { calls, pass } = recorder()
-  await Promise.all([pass(request('a')), pass(request('b', 20 * KB)), pass(request('c'))])
-  expect(calls.map((batches) => batches.map((batch) => names([batch])))).toEqual([[['a', 'c'], ['b']]])
-})
-
-test('memory for small requests that go on together is bounded: past that, each goes on as it is', async () => {
-  let release = () => {}
-  const stored = new Promise<void>((resolve) => (release = resolve))
-  const calls: number[] = []
-  const gather = gathering((batches) => {
-    calls.push(batches.length)
-    return stored
-  })
-  const one = request('a', 15 * KB)
-  const waiting = Array.from({ length: 2_600 }, () => new Promise<void>((resolve) => gather(one, () => resolve())))
-  release()
-  await Promise.all(waiting)
-  expect([calls[0], calls.at(-2)! > 1]).toEqual([1, true])
 })
 
 test('what is large goes on by itself, and before there is too much of what is small', async () => {
@@ -74,20 +51,4 @@ test('where there is no room, all are told so, and none is tried again', async (
   const results = await Promise.allSettled([request('a'), request('b')].map(pass))
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   expect(sizes(calls)).toEqual([2])
-})
-
-test('one whose answer cannot be made is told why, and the others are answered', async () => {
-  const gather = gathering(async () => {})
-  const heard: unknown[] = []
-  await new Promise<void>((done) => {
-    gather(request('a'), (error) => {
-      if (error === undefined) throw new Error('no answer')
-      heard.push((error as Error).message)
-    })
-    gather(request('b'), (error) => {
-      heard.push(error)
-      done()
-    })
-  })
-  expect(heard).toEqual(['no answer', undefined])
 })

@@ -1,14 +1,14 @@
 // OTLP over gRPC: one unary method a signal, on a server of our own or on grpc-js.
 
-import { exportResponse, rpcStatus } from '../data/otlp_answer.ts'
-import type { Rejected } from '../data/scan.ts'
+import { rpcStatus } from '../data/otlp_answer.ts'
 import type { Lease } from './admission.ts'
 import type { Authenticate } from './auth.ts'
 import type { GrpcMethod, GrpcServerOptions, GrpcStatus } from './grpc/grpc.ts'
 import { createGrpcJsServer } from './grpc/grpc_js.ts'
 import { createGrpcServer } from './grpc/server.ts'
 import { listenError, type Address } from './listen.ts'
-import { failureOf, type OtlpSignal, type Take } from './otlp_server.ts'
+import { failureOf, type OtlpSignal } from './otlp_server.ts'
+import type { Taking } from './otlp_take.ts'
 
 const SERVERS = { auto: createGrpcServer, own: createGrpcServer, 'grpc-js': createGrpcJsServer } as const
 export type Transport = keyof typeof SERVERS
@@ -36,12 +36,13 @@ const PATH = {
 } as const
 
 /** Listens. `stop` resolves when the calls in flight are answered. */
-export async function serveGrpc({ transport, address, option, authenticate, signals, ...options }: GrpcOptions, take: Take) {
+export async function serveGrpc({ transport, address, option, authenticate, signals, ...options }: GrpcOptions, { take, copy }: Taking) {
   const server = SERVERS[transport]({
     ...options,
     ...address,
     maxConnections: MAX_CONNECTIONS,
     methods: new Map(signals.map((signal) => [PATH[signal], exporting(signal, take)])),
+    copies: new Map(signals.map((signal) => [PATH[signal], copy(signal)])),
     authenticate: authenticate && ((call) => authenticate(call.metadata)),
     errorOf: statusOf,
   })
@@ -51,14 +52,13 @@ export async function serveGrpc({ transport, address, option, authenticate, sign
   return { port, stop: () => server.close(GRACE_MS) }
 }
 
-function exporting(signal: OtlpSignal, take: Take): GrpcMethod {
-  const answer = (rejected: readonly Rejected[]) => exportResponse(signal, rejected, 'protobuf')
+function exporting(signal: OtlpSignal, take: Taking['take']): GrpcMethod {
   return (message) => {
     const read = (lease: Lease) => {
       lease.add(message.length)
       return message
     }
-    return take(signal, 'protobuf', read, answer)
+    return take(signal, 'protobuf', read)
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-import { CODE, exportResponse, rpcStatus, type Encoding, type Failure } from '../data/otlp_answer.ts'
+import { CODE, rpcStatus, type Encoding, type Failure } from '../data/otlp_answer.ts'
 import type { Lease } from './admission.ts'
 import { Unauthenticated, type Authenticate } from './auth.ts'
 import type { AllowOrigin } from './cors.ts'
@@ -54,7 +54,7 @@ export async function serveHttp(options: HttpOptions, take: Take) {
       // Whoever announces much and sends little must not take memory from the others: of half of it, each gets what it announced.
       const memory = (bytes: number) => (pool.used() + bytes > maxBytesInFlight / 2 ? undefined : (held = pool.take(bytes)))
       const read = (lease: Lease) => readBody(request, maxBodyBytes, lease, memory)
-      const body = await take(signal, encoding, read, (rejected) => exportResponse(signal, rejected, encoding))
+      const body = await take(signal, encoding, read)
       send(response, 200, MEDIA_TYPE[encoding], body)
     } catch (error) {
       const failure = failureOf(error)
@@ -77,7 +77,7 @@ export async function serveHttp(options: HttpOptions, take: Take) {
     else send(response, status, 'text/plain; charset=utf-8', Buffer.from(`${failure.message}\n`))
   }
 
-  function send(response: ServerResponse, status: number, contentType: string, body: Buffer): void {
+  function send(response: ServerResponse, status: number, contentType: string, body: Uint8Array): void {
     if (stopping) response.setHeader('connection', 'close') // else a client that keeps it open would hold up the shutdown
     response.writeHead(status, { 'content-type': contentType, 'content-length': body.length }).end(body)
   }

@@ -2,7 +2,7 @@
 // failure reads to the client.
 
 import { CODE, type Encoding, type Failure } from '../data/otlp_answer.ts'
-import { Malformed, type Rejected } from '../data/scan.ts'
+import { Malformed } from '../data/scan.ts'
 import type { Lease } from './admission.ts'
 import { Unauthenticated } from './auth.ts'
 import { Permanent, Refused } from './component.ts'
@@ -11,15 +11,10 @@ import { BodyError } from './http_body.ts'
 export type OtlpSignal = 'traces' | 'logs'
 
 /**
- * Takes one export request, reading its body first, which charges the lease for its memory. Resolves with the answer, made of what was
- * rejected, once the rest is taken for good.
+ * Takes one export request, reading its body first, which charges the lease for its memory. Resolves with the answer once all that was not
+ * rejected is taken for good.
  */
-export type Take = (
-  signal: OtlpSignal,
-  encoding: Encoding,
-  read: (lease: Lease) => Buffer | Promise<Buffer>,
-  answer: (rejected: readonly Rejected[]) => Buffer,
-) => Promise<Buffer>
+export type Take = (signal: OtlpSignal, encoding: Encoding, read: (lease: Lease) => Buffer | Promise<Buffer>) => Promise<Uint8Array>
 
 /** How an error reads to the client. One that nobody called permanent may pass, so the client is to keep its data. */
 export function failureOf(error: unknown): Failure {

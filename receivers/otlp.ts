@@ -1,19 +1,14 @@
 // The OTLP receiver: spans and log records from any OpenTelemetry SDK or Collector. An answer means
 // that the pipelines have taken the data for good; until then the client waits, so no queue grows here.
 
-import type { Encoding } from '../data/otlp_answer.ts'
-import { fromJson } from '../data/otlp_json.ts'
-import { parseJson } from '../data/parse_json.ts'
-import { scan, type Rejected } from '../data/scan.ts'
-import { admission, createAdmission, type Lease } from '../pipeline/admission.ts'
+import { admission, createAdmission } from '../pipeline/admission.ts'
 import { auth, authenticating } from '../pipeline/auth.ts'
-import { receiver, Refused, type Context, type Outputs } from '../pipeline/component.ts'
+import { receiver } from '../pipeline/component.ts'
 import { cors, createCors } from '../pipeline/cors.ts'
-import { gathering } from '../pipeline/gather.ts'
 import { checkEndpoint, parseEndpoint, type Address } from '../pipeline/listen.ts'
 import { serveGrpc, TRANSPORTS } from '../pipeline/otlp_grpc.ts'
 import { serveHttp } from '../pipeline/otlp_http.ts'
-import type { OtlpSignal, Take } from '../pipeline/otlp_server.ts'
+import { taking } from '../pipeline/otlp_take.ts'
 import { duration, group, number, oneOf, text } from '../pipeline/schema.ts'
 import { checkTls, loadTls, tls, type TlsConfig } from '../pipeline/tls.ts'
 
@@ -150,7 +145,7 @@ export default receiver({
               requestTimeout: http.read_timeout,
               limited: limited('http'),
             }
-            await serve('http', http.endpoint, (bind) => serveHttp({ ...options, ...bind }, taking(next, 'http', lease, context)))
+            await serve('http', http.endpoint, (bind) => serveHttp({ ...options, ...bind }, taking(next, 'http', lease, context).take))
           }
         } catch (error) {
           await shutdown()
@@ -167,76 +162,3 @@ const absolute = (path: string) => (path.startsWith('/') ? path : `/${path}`)
 
 type Bind = { readonly address: Address; readonly option: string }
 type Server = { readonly port: number; stop(): Promise<void> }
-
-/** What happens to a request, whatever it came by. Received is accepted plus refused, exactly. */
-function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { log, counter }: Context): Take {
-  const outcomes = (outcome: string) => counter('receiver_requests', { transport, outcome })
-  const requests = { success: outcomes('success'), refused: outcomes('refused'), failure: outcomes('failure') }
-  const signals = {
-    traces: counted('spans', next.traces && gathering(next.traces)),
-    logs: counted('log_records', next.logs && gathering(next.logs)),
-  }
-
-  function counted(items: string, pass: ReturnType<typeof gathering> | undefined) {
-    const accepted = counter(`receiver_accepted_${items}`, { transport })
-    const refused = counter(`receiver_refused_${items}`, { transport })
-    return { pass: pass!, accepted, refused }
-  }
-
-  /** Promises and what they remember would cost a small request more than all else: it has one. */
-  return (signal, encoding, read, answer) =>
-    new Promise((resolve, reject) => {
-      const request: Request = { signal, encoding, lease: open(), answer, resolve, reject }
-      try {
-        const reading = read(request.lease)
-        if (reading instanceof Promise) reading.then((body) => take(request, body)).catch((error: unknown) => unread(request, error))
-        else take(request, reading)
-      } catch (error) {
-        unread(request, error)
-      }
-    })
-
-  function take(request: Request, body: Buffer): void {
-    const { signal, encoding } = request
-    const { batch, rejected } = scan(signal, encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body)
-    if (batch.count > 0) signals[signal].pass(batch, (error) => taken(request, batch.count, rejected, error))
-    else taken(request, 0, rejected)
-  }
-
-  function taken(request: Request, items: number, rejected: readonly Rejected[], error?: unknown): void {
-    const { accepted, refused } = signals[request.signal]
-    if (error === undefined) {
-      const bytes = request.answer(rejected)
-      refused(rejected.length)
-      accepted(items)
-      end(request, 'success')
-      request.resolve(bytes)
-    } else {
-      // Back-pressure is everyday; anything else is a fault behind us, and the client may not tell.
-      if (!(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
-      refused(rejected.length + items)
-      end(request, 'refused')
-      request.reject(error as Error)
-    }
-  }
-
-  function unread(request: Request, error: unknown): void {
-    end(request, 'failure')
-    request.reject(error as Error)
-  }
-
-  function end({ lease }: Request, outcome: keyof typeof requests): void {
-    lease.end()
-    requests[outcome](1)
-  }
-}
-
-/** One that is being read or is on its way. */
-interface Request {
-  readonly signal: OtlpSignal
-  readonly encoding: Encoding
-  readonly lease: Lease
-  readonly answer: (rejected: readonly Rejected[]) => Buffer
-  readonly resolve: (answer: Buffer) => void
-  readonly reject: (error: Error) => void
-}

@@ -26,9 +26,13 @@ export interface Bodies {
   release(body: Body): void
 }
 
-const PREFIX = 5
+export const PREFIX = 5
 const FIRST_GRANT = 16 << 10
 const EMPTY = Buffer.alloc(0)
+
+/** Whether nothing stands here but a prefix and the message that it announces, not compressed. */
+export const isOneMessage = (bytes: Buffer, start: number, end: number): boolean =>
+  end - start >= PREFIX && bytes[start] === 0 && bytes.readUInt32BE(start + 1) === end - start - PREFIX
 
 export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Limit) => void): Bodies {
   function append(body: Body, bytes: Buffer, from: number, to: number): void {

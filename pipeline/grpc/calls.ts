@@ -2,17 +2,27 @@
 // Whether the client's frames are legal HTTP/2 is connection.ts's business.
 
 import { Refused } from '../component.ts'
-import { createBodies, type Body } from './body.ts'
+import { createBodies, isOneMessage, PREFIX, type Body } from './body.ts'
 import { CODE, type Code } from './frames.ts'
-import { Failure, STATUS, type GrpcCall, type GrpcLimits, type GrpcMethod, type GrpcServerOptions, type GrpcStatus } from './grpc.ts'
+import {
+  Failure,
+  STATUS,
+  type GrpcCall,
+  type GrpcCopy,
+  type GrpcLimits,
+  type GrpcMethod,
+  type GrpcServerOptions,
+  type GrpcStatus,
+  type Settled,
+} from './grpc.ts'
 import type { Gunzip } from './gunzip.ts'
 import type { Field } from './hpack.ts'
 import type { Output, Recipient } from './output.ts'
 import type { Pool } from '../pool.ts'
-import { readRequest, type Request } from './request.ts'
+import { readRequest } from './request.ts'
 
 /** What all connections of a server share. */
-export interface Service extends Pick<GrpcServerOptions, 'methods' | 'authenticate' | 'errorOf' | 'onError' | 'limited'> {
+export interface Service extends Pick<GrpcServerOptions, 'methods' | 'copies' | 'authenticate' | 'errorOf' | 'onError' | 'limited'> {
   readonly limits: GrpcLimits
   readonly pool: Pool
   readonly gunzip: Gunzip
@@ -23,19 +33,32 @@ export interface Service extends Pick<GrpcServerOptions, 'methods' | 'authentica
 }
 
 export interface Call extends GrpcCall, Recipient, Body {
-  readonly method: GrpcMethod
-  readonly headerBytes: number
+  id: number
+  method: GrpcMethod
+  copy: GrpcCopy | undefined
+  encoding: string
+  contentLength: number | undefined
+  headerBytes: number
+  metadata: GrpcCall['metadata']
+  deadline: number | undefined
   /** Settles when it is known who calls; undefined when that is known. */
   authenticated: Promise<void> | undefined
   stage: 'receiving' | 'running' | 'answering'
   /** When this stage began. */
   since: number
   cancelled: boolean
+  /** How much of it is in the hands of its method, and whether that has a copy and does not know of the call. */
+  handled: number
+  isCopied: boolean
+  /** Ends it. */
+  readonly settled: Settled
 }
 
 export interface Calls {
   /** `fields` is undefined when there were too many. */
   open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void
+  /** Takes the body where it comes in one piece, and its method makes a copy. False where that is not so. */
+  whole(call: Call, bytes: Buffer, start: number, end: number, now: number): boolean
   /** Takes bytes of the body. */
   data(call: Call, bytes: Buffer, start: number, end: number): void
   /** The body is complete. */
@@ -46,7 +69,6 @@ export interface Calls {
   expire(call: Call, now: number): void
 }
 
-const CONTENT_TYPE = /^application\/grpc(?:$|[+;])/i
 /** A body that is slower than this for too long is cut off. */
 const BYTES_PER_MS = 16
 const EMPTY = Buffer.alloc(0)
@@ -60,6 +82,8 @@ export function createCalls(
 ): Calls {
   const { limits, pool, limited } = service
   const bodies = createBodies(pool, limits, limited)
+  /** Calls whose method made a copy: nobody keeps them. Of small requests there are so many that new objects would be what costs most. */
+  const spare: Call[] = []
 
   function open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void {
     try {
@@ -69,8 +93,22 @@ export function createCalls(
       }
       const request = readRequest(fields)
       if (!request) return reset(id, CODE.protocolError)
-      if (!CONTENT_TYPE.test(request.contentType)) return output.refuseType(id, !endStream)
-      const call = begin(id, request, fields, now)
+      if (!request.isGrpc) return output.refuseType(id, !endStream)
+      const { method: verb, path, timeout } = request
+      const method = service.methods.get(path)
+      if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
+      const call = spare.pop() ?? newCall(method)
+      call.id = id
+      call.method = method
+      call.copy = service.copies?.get(path)
+      call.encoding = request.encoding
+      call.contentLength = request.contentLength
+      call.headerBytes = request.bytes
+      call.metadata = request.metadata
+      call.deadline = timeout === undefined ? undefined : now + timeout
+      call.since = now
+      authenticate(call)
+      pool.reserve(call.headerBytes)
       streams.set(id, call)
       if (endStream) end(call, now)
     } catch (error) {
@@ -78,35 +116,30 @@ export function createCalls(
     }
   }
 
-  function begin(
-    id: number,
-    { method: verb, path, encoding, timeout, contentLength, bytes }: Request,
-    fields: readonly Field[],
-    now: number,
-  ): Call {
-    const method = service.methods.get(path)
-    if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
+  function newCall(method: GrpcMethod): Call {
     const call: Call = {
-      id,
+      id: 0,
       method,
-      encoding,
-      contentLength,
-      headerBytes: bytes,
-      metadata: (name) => valueOf(fields, name),
-      deadline: timeout === undefined ? undefined : now + timeout,
+      copy: undefined,
+      encoding: '',
+      contentLength: undefined,
+      headerBytes: 0,
+      metadata: () => undefined,
+      deadline: undefined,
       authenticated: undefined,
       stage: 'receiving',
-      since: now,
+      since: 0,
       cancelled: false,
+      handled: 0,
+      isCopied: false,
       prefix: 0,
       compressed: 0,
       length: 0,
       slot: undefined,
       got: 0,
       credit: 0,
+      settled: (answer, error) => settled(call, answer, error),
     }
-    authenticate(call)
-    pool.reserve(bytes)
     return call
   }
 
@@ -122,6 +155,13 @@ export function createCalls(
     })
   }
 
+  function whole(call: Call, bytes: Buffer, start: number, to: number, now: number): boolean {
+    const { contentLength } = call
+    if (call.prefix > 0 || !isOneMessage(bytes, start, to)) return false
+    if (contentLength !== undefined && contentLength !== to - start) return false
+    return copied(call, bytes, start + PREFIX, to, now)
+  }
+
   function data(call: Call, bytes: Buffer, start: number, to: number): void {
     try {
       bodies.append(call, bytes, start, to)
@@ -132,39 +172,51 @@ export function createCalls(
 
   function end(call: Call, now: number): void {
     try {
-      if (bodies.isWhole(call)) {
-        call.stage = 'running'
-        call.since = now
-        run(call)
-      } else {
+      if (!bodies.isWhole(call)) {
         drop(call)
         reset(call.id, CODE.protocolError)
+      } else if (call.compressed === 0 && copied(call, call.slot ?? EMPTY, 0, call.length, now)) bodies.release(call)
+      else {
+        running(call, call.slot?.length ?? 0, now)
+        start(call).then(call.settled, (error: unknown) => call.settled(EMPTY, error))
       }
     } catch (error) {
       fail(call, statusOf(error), false)
     }
   }
 
-  function run(call: Call): void {
-    const held = call.slot?.length ?? 0
-    service.handling(held)
-    start(call).then(
-      (answer) => ended(call, held, () => void (output.answer(call, answer) || (call.stage = 'answering'))),
-      (error: unknown) => ended(call, held, () => output.refuse(call.id, error instanceof Failure ? error : service.errorOf(error), false)),
-    )
+  function copied(call: Call, bytes: Buffer, start: number, to: number, now: number): boolean {
+    const { copy, authenticated, settled } = call
+    if (!copy || authenticated || !copy(bytes, start, to, settled)) return false
+    call.isCopied = true
+    running(call, to - start, now)
+    return true
   }
 
-  function ended(call: Call, held: number, reply: () => void): void {
+  function running(call: Call, bytes: number, now: number): void {
+    call.stage = 'running'
+    call.since = now
+    call.handled = bytes
+    service.handling(bytes)
+  }
+
+  function settled(call: Call, answer: Uint8Array, error: unknown): void {
     try {
-      if (!call.cancelled) reply()
-    } catch (error) {
-      service.onError(error)
+      if (!call.cancelled) reply(call, answer, error)
+    } catch (mistake) {
+      service.onError(mistake)
     } finally {
-      service.handling(-held)
+      service.handling(-call.handled)
       bodies.release(call)
       if (call.stage === 'answering') call.since = performance.now()
       else remove(call)
     }
+    if (call.isCopied && call.stage === 'running') spare.push(cleared(call))
+  }
+
+  function reply(call: Call, answer: Uint8Array, error: unknown): void {
+    if (error !== undefined) output.refuse(call.id, error instanceof Failure ? error : service.errorOf(error), false)
+    else if (!output.answer(call, answer)) call.stage = 'answering'
   }
 
   function start(call: Call): Promise<Uint8Array> {
@@ -241,10 +293,17 @@ export function createCalls(
     removed(call)
   }
 
-  return { open, data, end, drop, expire }
+  return { open, whole, data, end, drop, expire }
 }
 
-function valueOf(fields: readonly Field[], name: string): string | undefined {
-  const values = fields.filter((field) => field.name === name).map(({ value }) => value)
-  return values.length === 0 ? undefined : values.join(',')
+/** As it was when it was new. */
+function cleared(call: Call): Call {
+  call.stage = 'receiving'
+  call.cancelled = false
+  call.isCopied = false
+  call.prefix = 0
+  call.length = 0
+  call.got = 0
+  call.credit = 0
+  return call
 }

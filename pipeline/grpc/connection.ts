@@ -71,8 +71,9 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   let pinged: number | undefined
   let ended = opened
   let lastId = 0
-  /** The call that the present DATA frame belongs to. */
+  /** The call that the present DATA frame belongs to, and the frame's length where it is the last. */
   let current: Call | undefined
+  let lastLength = 0
 
   socket.on('error', () => {}) // 'close' follows
   socket.on('close', () => {
@@ -114,11 +115,12 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     read(rest)
   }
 
-  function dataStart(id: number, length: number): void {
+  function dataStart(id: number, length: number, endStream: boolean): void {
     blocks.check(TYPE.data, id)
     // Of a stream that we have reset, or that was refused, there may be more to come: it is passed over.
     if (isIdle(id)) throw illegal(`DATA on stream ${id}`)
     inbound.take(length)
+    lastLength = endStream ? length : -1
     current = streams.get(id)
     if (!current || current.stage === 'receiving') return
     current = undefined
@@ -126,7 +128,9 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   }
 
   function onData(bytes: Buffer, start: number, end: number): void {
-    if (current) calls.data(current, bytes, start, end)
+    if (!current) return
+    if (end - start === lastLength && calls.whole(current, bytes, start, end, heard)) current = undefined
+    else calls.data(current, bytes, start, end)
   }
 
   function dataEnd(id: number, length: number, padding: number, endStream: boolean): void {
@@ -171,7 +175,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
 
   function onBlock(id: number, endStream: boolean, bytes: Buffer, start: number, end: number): void {
     const fields = hpack.decode(bytes, start, end) // of ignored streams as well: the table must follow
-    const call = streams.get(id)
+    const call = id > lastId ? undefined : streams.get(id)
     if (call?.stage === 'receiving') {
       if (endStream && fields?.every(({ name, legal }) => legal && !name.startsWith(':'))) calls.end(call, heard)
       else cancel(id, CODE.protocolError)

@@ -52,7 +52,7 @@ export function sized(payload: Buffer, size: number): void {
 
 export interface FrameEvents {
   /** A DATA frame begins; its whole length counts against the windows. */
-  dataStart(id: number, length: number): void
+  dataStart(id: number, length: number, endStream: boolean): void
   /** A piece of its data, without padding. */
   data(bytes: Buffer, start: number, end: number): void
   /** `padding`: how many of its bytes were none. */
@@ -118,7 +118,7 @@ export function createFrameReader(events: FrameEvents, maxHeaderBlock: number): 
     if (type === TYPE.data) {
       padding = flags & FLAG.padded ? -1 : 0
       if (padding < 0 && length === 0) throw new ConnectionError(CODE.frameSizeError, 'padding without its length')
-      events.dataStart(id, length)
+      events.dataStart(id, length, (flags & FLAG.endStream) !== 0)
     } else if (type <= TYPE.continuation && length > maxHeaderBlock) {
       throw new ConnectionError(CODE.enhanceYourCalm, `a frame of type ${type} with ${length} bytes`)
     }

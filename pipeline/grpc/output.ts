@@ -41,12 +41,17 @@ const ENCODINGS = encodeField('grpc-accept-encoding', 'identity,gzip')
 /** Where the stream's id stands in a frame. */
 const ID = 5
 const PREFIX = 5
+/** A whole response that says nothing but that all is well, as most do, and where the stream's id stands in it. */
+const PLAIN = Buffer.concat([HEAD, frame(TYPE.data, 0, 0, Buffer.alloc(PREFIX)), TAIL])
+const PLAIN_IDS = [ID, HEAD.length + ID, HEAD.length + 9 + PREFIX + ID]
 /** Some clients take 8 KB of headers and no more: the message, three letters a byte at worst, and the details must both fit. */
 const MESSAGE_BYTES = 1_000
 const DETAILS_BYTES = 3_500
 
 export function createOutput(socket: Duplex, answered: (to: Recipient) => void): Output {
   let frames: Buffer[] = []
+  /** Streams that get a plain response. */
+  let plain: number[] = []
   let window = DEFAULT_WINDOW
   let initial = DEFAULT_WINDOW
   let maxFrame = DEFAULT_FRAME
@@ -61,10 +66,16 @@ export function createOutput(socket: Duplex, answered: (to: Recipient) => void):
 
   function write(bytes: Buffer): void {
     // After all promises that are settled by now: the calls of one flush are answered together.
-    if (frames.push(bytes) === 1) process.nextTick(flush)
+    if (frames.push(bytes) === 1 && plain.length === 0) process.nextTick(flush)
+  }
+
+  function writePlain(id: number): void {
+    if (plain.push(id) === 1 && frames.length === 0) process.nextTick(flush)
   }
 
   function flush(): void {
+    if (plain.length > 0) frames.push(plainResponses(plain))
+    plain = []
     if (frames.length > 0 && socket.writable && !socket.write(frames.length === 1 ? frames[0] : Buffer.concat(frames))) {
       stalled ??= performance.now()
       socket.pause() // who does not read is not read: pings would pile up their answers
@@ -75,6 +86,12 @@ export function createOutput(socket: Duplex, answered: (to: Recipient) => void):
   function answer(to: Recipient, message: Uint8Array): boolean {
     const size = PREFIX + message.length
     const whole = size <= Math.min(window, initial + to.credit, maxFrame) && waiting.size === 0
+    if (whole && size === PREFIX) {
+      writePlain(to.id)
+      window -= size
+      to.credit -= size
+      return true
+    }
     const bytes = Buffer.allocUnsafe(whole ? HEAD.length + 9 + size + TAIL.length : HEAD.length)
     bytes.set(HEAD)
     bytes.writeUInt32BE(to.id, ID)
@@ -143,6 +160,7 @@ export function createOutput(socket: Duplex, answered: (to: Recipient) => void):
       for (const to of waiting.keys()) if (pump(to)) answered(to)
     },
     end(last) {
+      flush()
       if (last) frames.push(last)
       flush()
       socket.end()
@@ -155,6 +173,17 @@ function prefixed(bytes: Buffer, at: number, message: Uint8Array): Buffer {
   bytes[at] = 0
   bytes.writeUInt32BE(message.length, at + 1)
   bytes.set(message, at + PREFIX)
+  return bytes
+}
+
+function plainResponses(ids: readonly number[]): Buffer {
+  const bytes = Buffer.allocUnsafe(ids.length * PLAIN.length)
+  bytes.fill(PLAIN)
+  let at = 0
+  for (const id of ids) {
+    for (const place of PLAIN_IDS) bytes.writeUInt32BE(id, at + place)
+    at += PLAIN.length
+  }
   return bytes
 }
 

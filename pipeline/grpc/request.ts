@@ -6,13 +6,16 @@ import type { Field } from './hpack.ts'
 export interface Request {
   readonly method: string
   readonly path: string
-  readonly contentType: string
+  /** Whether its content type is gRPC's. */
+  readonly isGrpc: boolean
   readonly encoding: string
   /** In milliseconds. */
   readonly timeout: number | undefined
   readonly contentLength: number | undefined
   /** What it takes to keep the headers. */
   readonly bytes: number
+  /** The value of a header, several joined by commas. */
+  metadata(name: string): string | undefined
 }
 
 /** Returns undefined for a malformed request; throws Failure when its timeout is none. Fields that come again are not read again. */
@@ -85,10 +88,20 @@ function read(fields: readonly Field[]): Request | undefined {
     }
   }
   if (method === undefined || path === undefined || scheme === undefined) return undefined
-  return { method, path, contentType, encoding, timeout: readTimeout(timeout), contentLength, bytes }
+  return {
+    method,
+    path,
+    isGrpc: CONTENT_TYPE.test(contentType),
+    encoding,
+    timeout: readTimeout(timeout),
+    contentLength,
+    bytes,
+    metadata: (name) => valueOf(fields, name),
+  }
 }
 
 const COLON = 58
+const CONTENT_TYPE = /^application\/grpc(?:$|[+;])/i
 const DIGITS = /^\d{1,15}$/
 
 function readTimeout(text: string | undefined): number | undefined {
@@ -96,6 +109,11 @@ function readTimeout(text: string | undefined): number | undefined {
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? []
   if (digits === undefined) throw new Failure(STATUS.internal, `grpc-timeout is no time: ${text}`)
   return Number(digits) * MILLISECONDS[unit as keyof typeof MILLISECONDS]
+}
+
+function valueOf(fields: readonly Field[], name: string): string | undefined {
+  const values = fields.filter((field) => field.name === name).map(({ value }) => value)
+  return values.length === 0 ? undefined : values.join(',')
 }
 
 const MILLISECONDS = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }

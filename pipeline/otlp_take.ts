@@ -1,0 +1,111 @@
+// What happens to an OTLP request, whatever it came by: it is read, goes on together with others, and is counted. Received is accepted plus
+// refused, exactly.
+
+import { exportResponse, type Encoding } from '../data/otlp_answer.ts'
+import { fromJson } from '../data/otlp_json.ts'
+import { parseJson } from '../data/parse_json.ts'
+import { scan } from '../data/scan.ts'
+import type { Lease } from './admission.ts'
+import { Refused, type Context, type Outputs } from './component.ts'
+import { gathering } from './gather.ts'
+import type { GrpcCopy, Settled } from './grpc/grpc.ts'
+import type { OtlpSignal, Take } from './otlp_server.ts'
+import { smallRequests } from './small_requests.ts'
+
+export interface Taking {
+  readonly take: Take
+  /** The same for a small request in protobuf, of which a copy is made. */
+  copy(signal: OtlpSignal): GrpcCopy
+}
+
+/** `open` leases the memory that requests hold. */
+export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Lease, { log, counter }: Context): Taking {
+  const outcomes = (outcome: string) => counter('receiver_requests', { transport, outcome })
+  const requests = { success: outcomes('success'), refused: outcomes('refused'), failure: outcomes('failure') }
+  const signals = { traces: passing('traces', 'spans'), logs: passing('logs', 'log_records') }
+
+  function passing(signal: OtlpSignal, items: string) {
+    const pass = next[signal] ?? (async () => {})
+    const accepted = counter(`receiver_accepted_${items}`, { transport })
+    const refused = counter(`receiver_refused_${items}`, { transport })
+    const small = { protobuf: collecting('protobuf'), json: collecting('json') }
+    return { pass: gathering(pass), small, accepted, refused }
+
+    function collecting(encoding: Encoding): GrpcCopy {
+      return smallRequests({
+        signal,
+        lease: open(),
+        success: exportResponse(signal, [], encoding),
+        alone: (message) => alone(signal, encoding, message),
+        async together(batch, count) {
+          try {
+            if (batch.count > 0) await pass([batch])
+          } catch (error) {
+            if (count > 1 && !(error instanceof Refused)) return false
+            notTaken(signal, count, batch.count, error)
+            throw error
+          }
+          accepted(batch.count)
+          requests.success(count)
+          return true
+        },
+      })
+    }
+  }
+
+  function notTaken(signal: OtlpSignal, count: number, items: number, error: unknown): void {
+    // Back-pressure is everyday; anything else is a fault behind us, and the client may not tell.
+    if (!(error instanceof Refused)) log.warn('The pipeline failed to take a request', { transport, error })
+    signals[signal].refused(items)
+    requests.refused(count)
+  }
+
+  const take: Take = async (signal, encoding, read) => {
+    const lease = open()
+    try {
+      const message = await unlessFailed(async () => protobufOf(signal, encoding, await read(lease)))
+      return await (copied(signals[signal].small[encoding], message) ?? alone(signal, encoding, message))
+    } finally {
+      lease.end()
+    }
+  }
+
+  async function alone(signal: OtlpSignal, encoding: Encoding, message: Buffer): Promise<Uint8Array> {
+    const { pass, accepted, refused } = signals[signal]
+    const { batch, rejected } = await unlessFailed(async () => scan(signal, message))
+    try {
+      if (batch.count > 0) await pass(batch)
+    } catch (error) {
+      notTaken(signal, 1, rejected.length + batch.count, error)
+      throw error
+    }
+    refused(rejected.length)
+    accepted(batch.count)
+    requests.success(1)
+    return exportResponse(signal, rejected, encoding)
+  }
+
+  /** Counts a request that cannot be read. */
+  async function unlessFailed<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read()
+    } catch (error) {
+      requests.failure(1)
+      throw error
+    }
+  }
+
+  return { take, copy: (signal) => signals[signal].small.protobuf }
+}
+
+/** The answer to a request of which a copy was made; undefined where none was. */
+function copied(copy: GrpcCopy, message: Buffer): Promise<Uint8Array> | undefined {
+  let settled: Settled
+  const answer = new Promise<Uint8Array>((resolve, reject) => {
+    settled = (bytes, error) => (error === undefined ? resolve(bytes) : reject(error as Error))
+  })
+  return copy(message, 0, message.length, settled!) ? answer : undefined
+}
+
+const protobufOf = (signal: OtlpSignal, encoding: Encoding, body: Buffer): Buffer =>
+  encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body

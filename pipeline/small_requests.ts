@@ -1,0 +1,114 @@
+// Small requests that come in one turn of the event loop go on as one: what a pipeline costs for each request is then paid once. Their bytes
+// are copied one after the other, so that nothing need be kept of a request but where it ends, and whom to tell.
+
+import { scanJoined } from '../data/joined_requests.ts'
+import type { SpanBatch } from '../data/span_batch.ts'
+import type { Lease } from './admission.ts'
+import type { Settled } from './grpc/grpc.ts'
+import { createPool } from './pool.ts'
+
+/** Of a larger one, copying its bytes costs more than what is saved. */
+const SMALL_BYTES = 16 << 10
+/** Requests of several turns share a slab. Together they stay small enough for whoever they are forwarded to. */
+const SLAB_BYTES = 1 << 20
+const MOST_BYTES = 32 << 20
+const GROUPS_PER_TRIM = 4_096
+
+interface Slab {
+  readonly memory: Buffer
+  used: number
+  /** Groups that lie here and are not settled. */
+  groups: number
+}
+
+interface Group {
+  readonly slab: Slab
+  readonly start: number
+  /** Where each request ends, from `start`. */
+  readonly ends: number[]
+  readonly members: Settled[]
+}
+
+export interface SmallRequests {
+  readonly signal: SpanBatch['signal']
+  /** Charged for what waits here. */
+  readonly lease: Lease
+  /** What a request is told when all of it was taken. */
+  readonly success: Uint8Array
+  /** Takes a group that has no fault. False where it is to be seen which of its requests is at fault; throws where none of them is. */
+  together(batch: SpanBatch, requests: number): Promise<boolean>
+  /** Takes one request, which may be read until the promise has settled. */
+  alone(request: Buffer): Promise<Uint8Array>
+}
+
+/** The function returned takes a copy of a request, unless it is not small or there is no room. */
+export function smallRequests({ signal, lease, success, together, alone }: SmallRequests) {
+  const pool = createPool(MOST_BYTES, () => {})
+  let groups = 0
+  let slab: Slab | undefined
+  let open: Group | undefined
+
+  function take(bytes: Buffer, start: number, end: number, settled: Settled): boolean {
+    const size = end - start
+    if (size > SMALL_BYTES || !lease.fits(size)) return false
+    if (slab && slab.used + size > SLAB_BYTES) leaveSlab()
+    open ??= begin()
+    if (!open) return false
+    lease.add(size)
+    bytes.copy(open.slab.memory, open.slab.used, start, end)
+    open.slab.used += size
+    open.ends.push(open.slab.used - open.start)
+    open.members.push(settled)
+    return true
+  }
+
+  function leaveSlab(): void {
+    if (open) close(open)
+    slab = undefined
+  }
+
+  function begin(): Group | undefined {
+    if (++groups % GROUPS_PER_TRIM === 0) pool.trim()
+    slab ??= newSlab()
+    if (!slab) return undefined
+    slab.groups++
+    const group: Group = { slab, start: slab.used, ends: [], members: [] }
+    setImmediate(close, group)
+    return group
+  }
+
+  function newSlab(): Slab | undefined {
+    return pool.used() + SLAB_BYTES > MOST_BYTES ? undefined : { memory: pool.take(SLAB_BYTES), used: 0, groups: 0 }
+  }
+
+  /** Hands them on; after that nothing joins them. */
+  function close(group: Group): void {
+    if (open !== group) return
+    open = undefined
+    void settle(group).finally(() => release(group))
+  }
+
+  async function settle({ slab, start, ends, members }: Group): Promise<void> {
+    const body = slab.memory.subarray(start, start + ends.at(-1)!)
+    try {
+      const batch = scanJoined(signal, body, ends)
+      if (batch && (await together(batch, members.length))) return members.forEach((settled) => settled(success))
+    } catch (error) {
+      return members.forEach((settled) => settled(success, error))
+    }
+    await Promise.all(
+      members.map((settled, i) =>
+        alone(body.subarray(ends[i - 1] ?? 0, ends[i])).then(settled, (error: unknown) => settled(success, error)),
+      ),
+    )
+  }
+
+  function release({ slab: its, ends }: Group): void {
+    lease.add(-ends.at(-1)!)
+    if (--its.groups > 0) return
+    its.used = 0
+    if (its !== slab) pool.give(its.memory)
+  }
+
+  return take
+}
