@@ -8,6 +8,7 @@ import { openRollouts, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
 import { hintsOf, routeKey } from '../data/routing.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
+import { spanMemory } from '../data/span_memory.ts'
 import { inTraces } from '../data/stray_rewards.ts'
 import { traceOwners } from '../data/trace_owners.ts'
 import { dialects } from '../dialects/index.ts'
@@ -19,6 +20,7 @@ import { addArrived, arriving, attachRewards, type Books } from '../storage/arri
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable } from '../storage/revisions.ts'
+import { itemOfRow } from '../storage/span_rows.ts'
 import { Unavailable, type Storage } from '../storage/storage.ts'
 
 const MIB = 1_048_576
@@ -83,7 +85,8 @@ export default connector({
   create(options, context) {
     const max_bytes = options.max_bytes_mib * MIB
     const assembling = { ...options, dialects, max_bytes }
-    const open = openRollouts({ ...options, max_bytes, memory: options.memory_mib * MIB })
+    const memory = spanMemory({ limit: options.memory_mib * MIB, itemAt: itemOfRow })
+    const open = openRollouts({ ...options, max_bytes }, memory)
     const owners = traceOwners(open.rename)
     let storage: Storage
     let books: Books
@@ -103,6 +106,7 @@ export default connector({
 
     async function start(outputs: { rollouts?: Consumer<'rollouts'> }): Promise<void> {
       storage = context.extension<Storage>(options.storage)
+      storage.writeTo(memory)
       next = outputs.rollouts ?? (async () => {})
       const late = lateRewards({
         ...{ storage, dialects, joinKeys: options.join_keys, wait: options.reward_wait },
@@ -126,13 +130,13 @@ export default connector({
       const hints = batches.map((batch) => hintsOf(batch, options.group_by))
       const stored = storage.insertSpans(batches, hints)
       const arrivals = batches.map((batch, b) => arriving(batch, hints[b]!))
-      const refused = await stored.catch((error: unknown) => {
+      const { rows, refused } = await stored.catch((error: unknown) => {
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error
       })
-      const urgent = arrivals.map((arrived) => {
+      const urgent = arrivals.map((arrived, b) => {
         const aside = refused.flatMap(({ batch, i }) => (batch === arrived.batch ? i : []))
-        return addArrived(books, arrived, aside, homeless)
+        return addArrived(books, arrived, { rows: rows[b]!, refused: aside, homeless })
       })
       if (urgent.includes(true)) scheduleClose()
     }

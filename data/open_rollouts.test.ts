@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest'
 
+import { itemOfRow } from '../storage/span_rows.ts'
+import { rowsIn } from '../test/rows.ts'
 import { traces, type SpanSpec } from '../test/spans.ts'
 import { heldItems, openRollouts, type Limits, type OpenRollout } from './open_rollouts.ts'
 import { fromJson } from './otlp_json.ts'
 import { readRaw } from './read.ts'
 import { scan } from './scan.ts'
+import { spanMemory } from './span_memory.ts'
 
 const LIMITS: Limits = {
   root_grace: 1_000,
@@ -12,18 +15,24 @@ const LIMITS: Limits = {
   max_age: 600_000,
   max_spans: 100,
   max_bytes: 1e6,
-  memory: 1e6,
+}
+
+/** Open rollouts, and the memory of their spans. */
+function opened(limits: Partial<Limits> = {}, limit = 1e6, segmentBytes?: number) {
+  const memory = spanMemory({ limit, itemAt: itemOfRow, ...(segmentBytes && { segmentBytes }) })
+  return Object.assign(openRollouts({ ...LIMITS, ...limits }, memory), { memory })
 }
 
 const batchOf = (...spans: SpanSpec[]) => scan('traces', fromJson('traces', traces('t', spans))).batch
 
-function add(open: ReturnType<typeof openRollouts>, key: string, spans: SpanSpec[], now: number, rooted = false) {
+function add(open: ReturnType<typeof opened>, key: string, spans: SpanSpec[], now: number, rooted = false) {
   const batch = batchOf(...spans)
   const rollout = open.get(key, now)
   rollout.rooted ||= rooted
   open.add(
     rollout,
     batch,
+    rowsIn(open.memory, batch),
     spans.map((_, i) => i),
     now,
   )
@@ -32,11 +41,10 @@ function add(open: ReturnType<typeof openRollouts>, key: string, spans: SpanSpec
 
 const namesOf = ({ held }: OpenRollout) => [...heldItems([held!], readRaw)].map((item) => 'name' in item && item.name)
 
-const due = (open: ReturnType<typeof openRollouts>, now: number) =>
-  open.takeDue(now).map(({ rollout, closed_by }) => [rollout.key, closed_by])
+const due = (open: ReturnType<typeof opened>, now: number) => open.takeDue(now).map(({ rollout, closed_by }) => [rollout.key, closed_by])
 
 test('a rollout whose root has ended is due once no span came for root_grace', () => {
-  const open = openRollouts(LIMITS)
+  const open = opened()
   add(open, 'a', [{ id: 'root' }], 0, true)
   add(open, 'a', [{ id: 'child' }], 900)
   expect(due(open, 1_899)).toEqual([])
@@ -50,14 +58,14 @@ test.each<[string, Partial<Limits>, number]>([
   ['max_spans', { max_spans: 2 }, 0],
   ['max_bytes', { max_bytes: 50 }, 0],
 ])('a rollout without a root is closed by %s', (reason, limits, now) => {
-  const open = openRollouts({ ...LIMITS, ...limits })
+  const open = opened(limits)
   add(open, 'a', [{ id: 'one' }, { id: 'two' }], 0)
   expect(due(open, now - 1)).toEqual(now === 0 ? [['a', reason]] : [])
   expect(due(open, now)).toEqual(now === 0 ? [] : [['a', reason]])
 })
 
 test('an explicit end is due at once, and what comes after it is late', () => {
-  const open = openRollouts(LIMITS)
+  const open = opened()
   const rollout = add(open, 'a', [{ id: 'one' }], 0)
   rollout.ended = true
   open.lookSoon(rollout)
@@ -68,7 +76,7 @@ test('an explicit end is due at once, and what comes after it is late', () => {
 })
 
 test('past the memory budget the oldest rollouts are let go', () => {
-  const open = openRollouts({ ...LIMITS, memory: 2_000 })
+  const open = opened({}, 2_000, 1_000)
   const payload = { pad: 'x'.repeat(500) }
   for (const n of [1, 2, 3, 4, 5, 6]) add(open, `r${n}`, [{ id: 'a', attributes: payload }], n)
   const rollouts = open.takeDue(1e9).map(({ rollout }) => rollout)
@@ -81,7 +89,7 @@ test('past the memory budget the oldest rollouts are let go', () => {
 })
 
 test('their bytes leave with the rollouts', () => {
-  const open = openRollouts(LIMITS)
+  const open = opened()
   for (const key of ['a', 'b', 'c']) add(open, key, [{ id: 'one' }], 0, true)
   open.letGo(open.get('b', 0))
   expect(open.takeDue(5_000)).toHaveLength(3)
@@ -89,7 +97,7 @@ test('their bytes leave with the rollouts', () => {
 })
 
 test('a rollout that could not be closed comes back with what arrived meanwhile', () => {
-  const open = openRollouts(LIMITS)
+  const open = opened()
   add(open, 'a', [{ id: 'one' }], 0, true)
   const [taken] = open.takeDue(1_000)
   add(open, 'a', [{ id: 'two' }], 1_100)
@@ -101,7 +109,7 @@ test('a rollout that could not be closed comes back with what arrived meanwhile'
 })
 
 test('spans that came before the rollout id of their trace was known join it', () => {
-  const open = openRollouts(LIMITS)
+  const open = opened()
   add(open, 'trace', [{ id: 'child' }], 0)
   add(open, 'rollout', [{ id: 'other' }], 5)
   open.rename('trace', 'rollout')

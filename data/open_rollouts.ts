@@ -1,11 +1,11 @@
 // Rollouts that still get spans: what arrived for each, and when each is due to be closed.
-// The latest bytes are held; a rollout of which some are gone is read back from storage.
+// The latest spans are held; a rollout of which some are gone is read back from storage.
 
 import TinyQueue from 'tinyqueue'
 
 import type { ItemReader } from './item_reader.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
-import { spanRing, type Chain } from './span_ring.ts'
+import type { Chain, Run, SpanMemory } from './span_memory.ts'
 
 export interface Limits {
   /** All times in milliseconds. */
@@ -13,9 +13,8 @@ export interface Limits {
   readonly idle_timeout: number
   readonly max_age: number
   readonly max_spans: number
-  /** Bytes of one rollout, and of the latest spans of all, which are held in memory. */
+  /** Of one rollout. */
   readonly max_bytes: number
-  readonly memory: number
 }
 
 export interface OpenRollout {
@@ -36,7 +35,7 @@ export interface OpenRollout {
   due: boolean
 }
 
-/** While a rollout is open, its items are chains in the ring; one that is taken out has them in memory of its own. */
+/** While a rollout is open, its items are chains in the memory of spans; one that is taken out has them in memory of its own. */
 interface Held {
   readonly items: readonly RawItem[]
   readonly chains: readonly Chain[]
@@ -64,8 +63,8 @@ export interface OpenRollouts {
   has(key: string): boolean
   /** The rollout of this key, opened if need be. */
   get(key: string, now: number): OpenRollout
-  /** Adds items of one batch (indices into it) to a rollout. Their bytes are copied: the batch is free again. */
-  add(rollout: OpenRollout, batch: SpanBatch, indices: readonly number[], now: number): void
+  /** Adds items of one batch (ascending indices into it), whose rows are all in `runs`, to a rollout. */
+  add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], indices: readonly number[], now: number): void
   /** To be told when what is known of a rollout has changed: it may be due earlier than that. */
   lookSoon(rollout: OpenRollout): void
   /** Frees what is held of a rollout: everything of it will be read back. */
@@ -84,14 +83,13 @@ export interface OpenRollouts {
 const REMEMBERED = 50_000
 const NOTHING: Held = { items: [], chains: [] }
 
-export function openRollouts(limits: Limits): OpenRollouts {
+export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   const open = new Map<string, OpenRollout>()
   const closed = new Set<string>()
   const looks = new TinyQueue<Look>([], (a, b) => a.time - b.time)
   const lookAt = new WeakMap<OpenRollout, number>()
   /** Those that need not wait for the clock. */
   const soon = new Set<OpenRollout>()
-  const ring = spanRing(limits.memory)
   let released = 0
 
   function get(key: string, now: number): OpenRollout {
@@ -116,7 +114,7 @@ export function openRollouts(limits: Limits): OpenRollouts {
     return rollout
   }
 
-  function add(rollout: OpenRollout, batch: SpanBatch, indices: readonly number[], now: number): void {
+  function add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], indices: readonly number[], now: number): void {
     let size = 0
     for (const i of indices) size += payloadSize(batch, i)
     rollout.bytes += size
@@ -124,16 +122,16 @@ export function openRollouts(limits: Limits): OpenRollouts {
     rollout.last_at = now
     rollout.due = false
     if (rollout.count >= limits.max_spans || rollout.bytes >= limits.max_bytes) soon.add(rollout)
-    if (rollout.held && !hold(rollout, rollout.held, batch, indices)) release(rollout)
+    if (rollout.held && !hold(rollout, rollout.held, runs, indices)) release(rollout)
   }
 
-  function hold(rollout: OpenRollout, { items, chains }: Held, batch: SpanBatch, indices: readonly number[]): boolean {
+  function hold(rollout: OpenRollout, { items, chains }: Held, runs: readonly Run[], indices: readonly number[]): boolean {
     let chain = chains.at(-1)
     if (!chain) {
-      chain = ring.begin()
+      chain = memory.begin()
       rollout.held = { items, chains: [chain] }
     }
-    return ring.add(chain, batch, indices)
+    return memory.add(chain, runs, indices)
   }
 
   function release(rollout: OpenRollout): void {
@@ -185,9 +183,9 @@ export function openRollouts(limits: Limits): OpenRollouts {
     return { ...rollout, held }
   }
 
-  /** Out of the ring, where it would be written over before it is read. Null where it was already. */
+  /** Out of the memory that is written over before it is read. Null where it was already. */
   function lifted({ items, chains }: Held): Held | null {
-    const parts = chains.map(ring.read)
+    const parts = chains.map(memory.read)
     return parts.includes(null) ? null : { items: [...items, ...(parts as RawItem[][]).flat()], chains: [] }
   }
 

@@ -93,8 +93,9 @@ export const isRoot = (batch: SpanBatch, i: number): boolean =>
 /** The span's name, or the log record's event name. */
 export function itemName(batch: SpanBatch, i: number): string {
   const at = column(batch, i, COLUMN.name)
-  return batch.body.toString('utf8', at, at + column(batch, i, COLUMN.name_length))
+  return batch.body.toString('utf8', at, at + nameLength(batch, i))
 }
+export const nameLength = (batch: SpanBatch, i: number): number => column(batch, i, COLUMN.name_length)
 
 /** Nanoseconds since the Unix epoch; 0n where the exporter left it out. */
 export const startTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batch.body, column(batch, i, COLUMN.start_time))
@@ -113,7 +114,6 @@ export function slotOf({ slots, keys }: SpanBatch, i: number, key: string): numb
 /** The item's own bytes: a Span or LogRecord message. */
 export const payload = (batch: SpanBatch, i: number): Buffer =>
   batch.body.subarray(column(batch, i, COLUMN.start), column(batch, i, COLUMN.end))
-export const payloadStart = (batch: SpanBatch, i: number): number => column(batch, i, COLUMN.start)
 export const payloadSize = (batch: SpanBatch, i: number): number => column(batch, i, COLUMN.end) - column(batch, i, COLUMN.start)
 export const resource = (batch: SpanBatch, i: number): Envelope => batch.resources[column(batch, i, COLUMN.resource)]!
 export const scope = (batch: SpanBatch, i: number): Envelope => batch.scopes[column(batch, i, COLUMN.scope)]!

@@ -10,6 +10,7 @@ import { attributeAt } from '../data/read.ts'
 import { responseKey } from '../data/recent_calls.ts'
 import { placeOf } from '../data/routing.ts'
 import { aboutEnd, aboutStart, isRoot, itemName, scope, tracesIn, type SpanBatch } from '../data/span_batch.ts'
+import type { Run } from '../data/span_memory.ts'
 import { mayBeStray } from '../data/stray_rewards.ts'
 import type { TraceOwners } from '../data/trace_owners.ts'
 import type { LateRewards } from './late_rewards.ts'
@@ -33,11 +34,16 @@ export interface Arriving {
 export const arriving = (batch: SpanBatch, hints: readonly string[]): Arriving => ({ batch, hints, traces: tracesIn(batch) })
 
 /**
+ * @param rows all that were made of the batch
  * @param refused indices of what was refused for good: it belongs nowhere
  * @param homeless is told of an item that belongs nowhere, having neither hint nor trace
  * @returns whether something is to be done about these rollouts at once
  */
-export function addArrived(books: Books, arrived: Arriving, refused: readonly number[], homeless: (signal: string) => void): boolean {
+export function addArrived(
+  books: Books,
+  arrived: Arriving,
+  { rows, refused, homeless }: { rows: readonly Run[]; refused: readonly number[]; homeless: (signal: string) => void },
+): boolean {
   const { batch, traces } = arrived
   claimTraces(books.owners, arrived)
   const now = steadyNow()
@@ -62,7 +68,7 @@ export function addArrived(books: Books, arrived: Arriving, refused: readonly nu
       if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && aboutEnd(batch, i) > 0
       else if (itemName(batch, i) === END_EVENT) rollout.ended = true
     }
-    open.add(rollout, batch, indices, now)
+    open.add(rollout, batch, rows, indices, now)
     // Nothing but rewards for a run that is over: nothing more need be waited for.
     if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = true
     const urgent = rollout.ended || rollout.due

@@ -5,33 +5,33 @@ import { randomUUID } from 'node:crypto'
 
 import { steadyNow } from '../data/clock.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
+import { hasRoom, spanMemory, type Run, type Segment, type SpanMemory } from '../data/span_memory.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
-import { openRows, written, type Rows } from './row_binary.ts'
-import { spanRows, type SpanRows } from './span_rows.ts'
-import type { Place } from './storage.ts'
+import { itemOfRow, rowSize, spanRows, type SpanRows } from './span_rows.ts'
+import type { Place, Stored } from './storage.ts'
 
-/** A flush is sent at 4 MB, 10,000 rows, or when it has waited as long as an insert takes nowadays: whichever is first. */
-const FLUSH_BYTES = 4_000_000
-const FLUSH_ROWS = 10_000
+/** A flush is sent when its segment is full (at 4 MiB or 10,000 rows), or when it has waited as long as an insert takes nowadays: whichever is first. */
 const SHORTEST_WAIT_MS = 20
 const LONGEST_WAIT_MS = 100
 /** Inserts that the time of one is an average of, roughly. */
 const LATELY = 8
 /** Flushes on their way at once. Past that, requests wait. */
 const OUTSTANDING = 3
-/** Room for one more row, so that a buffer seldom grows. One that grew far is not kept. */
-const BUFFER_BYTES = FLUSH_BYTES + 1_000_000
-const KEEP_BYTES = 2 * BUFFER_BYTES
 
 export interface SpanInserter {
-  /** Resolves when the rows of all these items are stored, or put aside as refused, with those. The batches are not read once it has settled. */
-  insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
+  /** Resolves when the rows of all these items are stored, or put aside as refused. The batches are not read once it has settled. */
+  insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored>
+  /** Rows are written there from now on. Before, in memory of which nothing is kept. */
+  writeTo(memory: SpanMemory): void
   /** Sends what waits, and resolves when nothing is on its way. */
   close(): Promise<void>
 }
 
 interface Flush extends SpanRows {
-  readonly rows: Rows
+  readonly memory: SpanMemory
+  readonly segment: Segment
+  /** Where it begins in the segment. */
+  readonly start: number
   /** What the rows were made of. */
   readonly parts: Part[]
   readonly received_at: number
@@ -41,23 +41,28 @@ interface Flush extends SpanRows {
 }
 
 export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): SpanInserter {
-  const buffers: Rows[] = []
   const waiting: (() => void)[] = []
   const outstanding = new Set<Promise<readonly Place[]>>()
+  let memory = spanMemory({ limit: 0, itemAt: itemOfRow })
   let filling: Flush | null = null
   let lastReceived = 0
   let insertMs = LONGEST_WAIT_MS
 
-  async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]> {
+  async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored> {
     const flushes = new Set<Flush>()
+    const rows: Run[][] = []
     for (const [b, batch] of batches.entries()) {
+      const runs: Run[] = []
       for (let i = 0; i < batch.count;) {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
-        const flush = (filling ??= begin())
+        const flush = (filling ??= begin(rowSize(batch, i, hints[b]?.[i] ?? '')))
         flushes.add(flush)
-        i = fill(flush, batch, hints[b], i)
-        if (isFull(flush)) send(flush)
+        const run = fill(flush, batch, hints[b], i)
+        runs.push(run)
+        i = run.to
+        if (i < batch.count) send(flush)
       }
+      rows.push(runs)
     }
     const refused: Place[] = []
     // One that fails does not end it: what the others are made of may be read again as long as they are under way.
@@ -65,29 +70,35 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
       if (result.status === 'rejected') throw result.reason
       for (const place of result.value) if (batches.includes(place.batch)) refused.push(place)
     }
-    return refused
+    return { refused, rows }
   }
 
-  /** Appends the items from `from` on, as many as there is room for. Returns the first that is left. */
-  function fill(flush: Flush, batch: SpanBatch, hints: readonly string[] | undefined, from: number): number {
+  /** Appends the items from `from` on, as many as there is room for. */
+  function fill({ segment, put, parts }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, from: number): Run {
+    const row = segment.count
     let to = from
-    for (; to < batch.count && !isFull(flush); to++) flush.put(batch, to, hints?.[to] ?? '')
-    flush.parts.push({ batch, hints, from, to })
-    return to
+    for (; to < batch.count; to++) {
+      const hint = hints?.[to] ?? ''
+      if (!hasRoom(segment, rowSize(batch, to, hint))) break
+      segment.starts[segment.count] = segment.length
+      put(batch, to, hint)
+    }
+    parts.push({ batch, hints, from, to })
+    return { segment, row, from, to }
   }
 
-  const isFull = ({ rows }: Flush): boolean => rows.length >= FLUSH_BYTES || rows.count >= FLUSH_ROWS
-
-  function begin(): Flush {
-    const rows = buffers.pop() ?? openRows(BUFFER_BYTES)
+  /** Its segment has room for a row of so many bytes. */
+  function begin(size: number): Flush {
+    const segment = memory.take(size)
     let settle!: Flush['settle']
     const stored = new Promise<readonly Place[]>((resolve) => (settle = resolve))
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
-    const { put } = spanRows(rows, received_at)
+    const { put } = spanRows(segment, received_at)
     const wait = Math.min(Math.max(insertMs, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
-    const flush: Flush = { rows, put, parts: [], received_at, stored, settle, timer: setTimeout(() => send(flush), wait) }
+    const timer = setTimeout(() => send(flush), wait)
+    const flush: Flush = { memory, segment, start: segment.length, put, parts: [], received_at, stored, settle, timer }
     return flush
   }
 
@@ -95,7 +106,8 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   function send(flush: Flush): void {
     clearTimeout(flush.timer)
     filling = null
-    const bytes = written(flush.rows)
+    const { segment } = flush
+    const bytes = segment.bytes.subarray(flush.start, segment.length)
     const began = performance.now()
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
     const sent = insertRows(bytes, randomUUID())
@@ -104,17 +116,11 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
       .finally(() => {
         insertMs += (performance.now() - began - insertMs) / LATELY
         outstanding.delete(sent)
-        recycle(flush.rows)
+        flush.memory.letGo(segment)
         for (const next of waiting.splice(0)) next()
       })
     outstanding.add(sent)
     flush.settle(sent)
-  }
-
-  function recycle(rows: Rows): void {
-    if (rows.bytes.length > KEEP_BYTES) return
-    rows.length = rows.count = 0
-    buffers.push(rows)
   }
 
   async function close(): Promise<void> {
@@ -122,5 +128,5 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     await Promise.allSettled(outstanding)
   }
 
-  return { insert, close }
+  return { insert, writeTo: (given) => void (memory = given), close }
 }

@@ -1,10 +1,12 @@
 // Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
 
+import { knownEnvelope } from '../data/known_envelopes.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { placeOf } from '../data/routing.ts'
 import { attribute, resource, scope } from '../data/scan.ts'
-import { COLUMN, slotOf, STRIDE, type Envelope, type SpanBatch } from '../data/span_batch.ts'
+import { COLUMN, nameLength, payloadSize, slotOf, STRIDE, type Envelope, type RawItem, type SpanBatch } from '../data/span_batch.ts'
 import { putAgain, putBytes, putString, putUInt32, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
+import { readBytes, readUInt8, readVarint, type Reader } from './row_reader.ts'
 
 const RESPONSE_ID = 'gen_ai.response.id'
 const LAST_KIND = 5
@@ -18,6 +20,15 @@ export const SPAN_COLUMNS =
 export interface SpanRows {
   /** Appends item i of a batch. */
   put(batch: SpanBatch, i: number, hint: string): void
+}
+
+/** Room for all of a row but the payload, its name, and what it shares with others. */
+const SMALL_PARTS = 512
+
+/** About what a row takes: only a long response id, or text that is not ASCII, may make it more. */
+export function rowSize(batch: SpanBatch, i: number, hint: string): number {
+  const shared = resource(batch, i).bytes.length + scope(batch, i).bytes.length + hint.length
+  return SMALL_PARTS + shared + payloadSize(batch, i) + nameLength(batch, i)
 }
 
 /** Writes to `rows`, which hold nothing yet. `receivedAt` in milliseconds since the epoch. */
@@ -155,3 +166,38 @@ const lessThan = (one: number, other: number): boolean => (one ^ SIGN) < (other 
 const SIGN = 1 << 31
 
 const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
+
+/** The item of the row that begins there, in memory of its own. */
+export function itemOfRow(bytes: Buffer, start: number): RawItem {
+  const row: Reader = { bytes, at: start }
+  skipText(row) // tenant
+  row.at += 8 // received_at
+  const signal = readUInt8(row) === 0 ? 'traces' : 'logs'
+  skipText(row) // service
+  const resource = envelopeOf('resource', row)
+  const scope = envelopeOf('scope', row)
+  skipText(row) // rollout_hint
+  skipText(row) // trace_id
+  row.at += 8 // start_time
+  skipText(row) // span_id
+  skipText(row) // parent_span_id
+  skipText(row) // name
+  row.at += 1 + 1 + 8 + 4 // kind, status, duration, position
+  skipText(row) // response_id
+  return { signal, payload: Buffer.from(readBytes(row)), resource, scope }
+}
+
+function skipText(row: Reader): void {
+  const size = readVarint(row)
+  row.at += size
+}
+
+/** Neighbours mostly share them. */
+const latest: { resource?: Envelope; scope?: Envelope } = {}
+
+function envelopeOf(kind: 'resource' | 'scope', row: Reader): Envelope {
+  const bytes = readBytes(row)
+  const before = latest[kind]
+  if (before?.bytes.equals(bytes)) return before
+  return (latest[kind] = knownEnvelope(kind, Buffer.from(bytes), ''))
+}

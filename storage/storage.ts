@@ -4,6 +4,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 
 import type { Reward, Rollout } from '../data/rollout.ts'
 import type { RawItem, SpanBatch } from '../data/span_batch.ts'
+import type { Run, SpanMemory } from '../data/span_memory.ts'
 
 /** Which rollout a trace belongs to. */
 export interface Member {
@@ -59,10 +60,20 @@ export interface Place {
   readonly i: number
 }
 
+/** What became of some batches. */
+export interface Stored {
+  /** What never will be stored: it stands in `rejects`. */
+  readonly refused: readonly Place[]
+  /** The rows that were made of each batch. */
+  readonly rows: readonly (readonly Run[])[]
+}
+
 export interface Storage {
   readonly client: ClickHouseClient
-  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored, with those that never will be: they stand in `rejects`. `hints[i][j]`: rollout hint of item j of batch i, '' for none; an empty list where none of a batch has any. */
-  insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<readonly Place[]>
+  /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored. `hints[i][j]`: rollout hint of item j of batch i, '' for none; an empty list where none of a batch has any. */
+  insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored>
+  /** Rows of spans are written there from now on. */
+  writeTo(memory: SpanMemory): void
   /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
   readItems(traceIds: readonly string[], wanted?: Wanted): Promise<RawItem[]>
   /** How much of these traces names each rollout, or none (''), what was stored twice included. */
