@@ -24,14 +24,20 @@ import { itemOfRow } from '../storage/span_rows.ts'
 import { Unavailable, type Storage } from '../storage/storage.ts'
 
 const MIB = 1_048_576
-/** How often rollouts are looked through for those that are due. */
+/** How often rollouts are looked through for those that are due, unless something is urgent. */
 const SWEEP_MS = 200
+/**
+ * After closing some there is a rest of so many times as long as that took, up to a limit: those that become due meanwhile are closed
+ * together, and what costs most, requests to ClickHouse, leaves it time for the spans that arrive.
+ */
+const REST = 3
+const LONGEST_REST_MS = 1_000
 /**
  * At most so many rollouts, and about so many bytes of spans, are closed together: ten requests to ClickHouse, whose cost hardly depends
  * on how much they carry. More would be less work for it and more memory here.
  */
 const CLOSE_TOGETHER = 256
-const CLOSE_BYTES = 2 * MIB
+const CLOSE_BYTES = 4 * MIB
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
 
@@ -97,6 +103,7 @@ export default connector({
     let scheduled = false
     let resuming = Promise.resolve()
     let retryAt = 0
+    let restUntil = 0
     let stopping = false
 
     context.gauge('leyden_open_rollouts', () => open.size)
@@ -122,7 +129,7 @@ export default connector({
         whileAway = overflow(disk, store, context)
       }
       resuming = resume()
-      sweep = setInterval(scheduleClose, SWEEP_MS)
+      sweep = setInterval(() => performance.now() >= restUntil && scheduleClose(), SWEEP_MS)
     }
 
     async function store(sent: readonly SpanBatch[]): Promise<void> {
@@ -149,8 +156,11 @@ export default connector({
       closing = closing.then(async () => {
         scheduled = false
         if (steadyNow() < retryAt) return
+        const began = performance.now()
         await books.late.resolve().catch(failedToResolve)
         await close(open.takeDue(steadyNow()))
+        const ended = performance.now()
+        restUntil = ended + Math.min(REST * (ended - began), LONGEST_REST_MS)
       })
     }
 

@@ -2,6 +2,7 @@
 
 import { SpanStatusCode, trace } from '@opentelemetry/api'
 
+import { giveWay } from '../data/give_way.ts'
 import { Permanent, Refused, type Consumer, type Context, type Item, type Processor, type Signal } from './component.ts'
 import { GaveUp, messageOf, retry } from './retry.ts'
 import type { Retrying } from './sending.ts'
@@ -26,6 +27,7 @@ export function throughProcessors(steps: readonly Step[], signal: Signal, next: 
       for (const item of current) {
         const out = await process(processor, context, item)
         if (out !== null) kept.push(out)
+        await giveWay()
       }
       context.count('processor_outgoing_items', sizeOf(kept, 'items'), labels)
       show(kept)

@@ -12,6 +12,7 @@ import { coveredByOld } from './expired.ts'
 import { creditJob } from './credit_job.ts'
 import { updateProbe, type Writer } from './credit_rows.ts'
 import { spanInserter } from './insert_spans.ts'
+import { lanes } from './lanes.ts'
 import { applySchema } from './migrate.ts'
 import { lease } from './lease.ts'
 import { creditLate } from './late_credit.ts'
@@ -50,6 +51,9 @@ export const DEFAULTS: StorageOptions = {
 /** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
 const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0, async_insert: 0 } as const
 
+/** Clients wait for their spans to be stored: of the three writes that an embedded ClickHouse does at once, one is always left to these. */
+const OTHERS_AT_ONCE = 2
+
 /** Far above what is closed together. */
 const MAX_UNCOMMITTED = 2_000
 /** Rollouts whose last revision number is remembered: a write may be on its way for minutes, not for so many rollouts. */
@@ -83,13 +87,16 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
   })
 
-  async function insert(table: string, columns: string, bytes: Buffer, token: string, abort?: AbortSignal): Promise<void> {
+  async function insertNow(table: string, columns: string, bytes: Buffer, token: string, abort?: AbortSignal): Promise<void> {
     const query = `INSERT INTO ${table} (${columns}) FORMAT RowBinary`
     const settings = { ...INSERT_SETTINGS, insert_deduplication_token: token }
     await run(() => sendInsert({ query, rows: bytes, settings, abort }), abort)
   }
 
-  const insertSpans = (bytes: Buffer, token: string) => insert('spans', SPAN_COLUMNS, bytes, token)
+  const others = lanes(OTHERS_AT_ONCE)
+  const insert: typeof insertNow = (...block) => others(() => insertNow(...block))
+
+  const insertSpans = (bytes: Buffer, token: string) => insertNow('spans', SPAN_COLUMNS, bytes, token)
   const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival } = bookkeeping(client)

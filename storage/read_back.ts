@@ -1,6 +1,7 @@
 // Reads back from storage what memory no longer holds of rollouts that are due: no more at once than memory has room for, and of a
 // rollout no more than its limits allow.
 
+import { giveWay } from '../data/give_way.ts'
 import { keysReader } from '../data/item_reader.ts'
 import type { Taken } from '../data/open_rollouts.ts'
 import { HINT_KEYS, hintOfItem, placeOf, routeKey, splitKey, type GroupBy } from '../data/routing.ts'
@@ -13,7 +14,7 @@ export interface Limits {
   readonly max_bytes: number
 }
 
-export interface ReadBack {
+interface ReadBack {
   /** By the rollout's key. */
   readonly items: ReadonlyMap<string, RawItem[]>
   /** Rollouts of which only the beginning was read, and the limit that they are beyond. */
@@ -26,6 +27,9 @@ export interface ReadBack {
 
 /** Bytes that are read at once, as long as no single rollout has more. */
 const TOGETHER = 16 << 20
+
+/** To look at a clock for each would take as long as reading them. */
+const MANY = 64
 
 const readHints = keysReader(HINT_KEYS)
 
@@ -60,15 +64,16 @@ export async function readBack(
       cut.set(key, over)
       const read = await storage.readItems([...own], { keys: [key], most: { items: limits.max_spans, bytes: limits.max_bytes } })
       beyond += size.items - read.length
-      take(read, (owner) => owner === key)
+      await take(read, (owner) => owner === key)
     }
   }
   const all = new Set([...whole].flatMap((key) => [...traces.get(key)!]))
-  take(await storage.readItems([...all], { keys: [...whole] }), (owner) => whole.has(owner))
+  await take(await storage.readItems([...all], { keys: [...whole] }), (owner) => whole.has(owner))
   return { items, cut, left, beyond }
 
-  function take(read: readonly RawItem[], wanted: (key: string) => boolean): void {
-    for (const raw of read) {
+  async function take(read: readonly RawItem[], wanted: (key: string) => boolean): Promise<void> {
+    for (const [i, raw] of read.entries()) {
+      if (i % MANY === 0) await giveWay()
       const item = readHints(raw)
       const key = hintOfItem(item, group_by) || owners.get(item.trace_id)
       if (key === undefined || !wanted(key)) continue

@@ -36,6 +36,7 @@ export async function readRawItems(client: ClickHouseClient, traceIds: readonly 
         LIMIT 1 BY trace_id, span_id, if(signal = 'log', cityHash64(payload, resource), 0)
         FORMAT RowBinary`,
       query_params: { traces: traceIds.slice(i, i + TOGETHER), hints: ['', ...(keys ?? [])], ...left },
+      clickhouse_settings: SMALL_STATEMENT,
     })
     await readRows(stream, items)
     left &&= less(left, items.slice(before))

@@ -4,6 +4,7 @@
 import { assemble } from '../data/assemble.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
+import { giveWay } from '../data/give_way.ts'
 import { itemReader, type ItemReader } from '../data/item_reader.ts'
 import { heldItems, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Rollout } from '../data/rollout.ts'
@@ -59,8 +60,10 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
   const back = await readBack(storage, partial, owners, assembling)
 
   const covered = await storage.coveredByOld(revised)
-  const rollouts = [...parts].flatMap(([key, part]) => {
-    if (back.left.has(key)) return []
+  const rollouts: Rollout[] = []
+  for (const [key, part] of parts) {
+    if (back.left.has(key)) continue
+    await giveWay()
     const items = partial.has(key) ? drained(back.items.get(key) ?? [], read) : heldItems(heldOf(part), read)
     const last = revisions.get(key)
     // A process that was killed may have a write on its way still, under a number that nobody sees yet.
@@ -73,8 +76,8 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
       join_keys,
       covered_until: newestArrival(part),
     })
-    return back.cut.has(key) ? { ...rollout, complete: false } : rollout
-  })
+    rollouts.push(back.cut.has(key) ? { ...rollout, complete: false } : rollout)
+  }
   // What has lost spans since its last revision must not lose its transitions with them: only rewards are still heard.
   const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
   for (const rollout of expired) await storage.addRewards(rollout, rollout.rewards)

@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto'
 
 import { steadyNow } from '../data/clock.ts'
+import { giveWay } from '../data/give_way.ts'
 import type { Reject, Reward, Rollout, Transition } from '../data/rollout.ts'
 import { outline, type Outlined } from './outline.ts'
 import { reasonOf, REFUSED, storeApart, type Refused } from './refused.ts'
@@ -33,7 +34,7 @@ const BLOCK_BYTES = 16_000_000
 /** A revision that is never live. */
 const NEVER = 0
 
-export interface RolloutWriter {
+interface RolloutWriter {
   /** @returns the rollouts as they were written: where a call was refused, it is a reject. */
   writeRevision(rollouts: readonly Rollout[], isNew: (reward: Reward) => boolean, abort?: AbortSignal): Promise<readonly Rollout[]>
   /** @returns those that were refused: they do not become live. */
@@ -173,6 +174,7 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
     let rows: Row<T>[] = []
     for (const [i, rollout] of rollouts.entries()) {
       for (const row of rowsOf(table, rollout)) rows.push(put(block, table, row, at))
+      await giveWay()
       if (block.length < BLOCK_BYTES && i < rollouts.length - 1) continue
       if (block.count > 0) {
         await send(table, block, rows, abort).catch(async (error: unknown) => {

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 
 import type { Session } from 'chdb'
 
+import { lanes } from '../lanes.ts'
+
 export interface Statement {
   readonly sql: string
   /** The format of the answer where the SQL names none. */
@@ -70,33 +72,6 @@ async function assign(session: Session, settings: Statement['settings'], params:
     ...Object.entries(params).map(([name, value]) => `${identifier(`param_${name}`)} = ${literal(value)}`),
   ]
   if (assignments.length > 0) await session.queryAsync(`SET ${assignments.join(', ')}`)
-}
-
-interface Lane {
-  <T>(task: () => Promise<T>): Promise<T>
-  idle(): Promise<void>
-}
-
-/** Runs up to `width` tasks at once, the others in the order they came. */
-function lanes(width: number): Lane {
-  const waiting: (() => void)[] = []
-  const resting: (() => void)[] = []
-  let running = 0
-
-  async function lane<T>(task: () => Promise<T>): Promise<T> {
-    if (running === width) await new Promise<void>((resolve) => waiting.push(resolve))
-    else running++
-    try {
-      return await task()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else if (--running === 0) for (const rest of resting.splice(0)) rest()
-    }
-  }
-
-  const idle = () => (running === 0 ? Promise.resolve() : new Promise<void>((resolve) => resting.push(resolve)))
-  return Object.assign(lane, { idle })
 }
 
 const identifier = (name: string): string => '`' + name.replaceAll('\\', '\\\\').replaceAll('`', '\\`') + '`'
