@@ -26,6 +26,7 @@ interface Target {
   readonly grpc: string
   readonly http: string
   readonly pid: number
+  readonly clickhouse: { readonly pid: number }
   /** How many rollouts are open; none where that is not known. */
   openRollouts?(): Promise<number>
   stop(): Promise<void>
@@ -53,16 +54,18 @@ export async function steady({ transports, rate, open, seconds, collector }: Ste
 
   async function measure(target: Target, transport: string): Promise<(string | number)[]> {
     const sender = transport === 'http' ? httpSender(target.http, CONNECTIONS) : grpcSender(target.grpc)
+    const cpu = () => Promise.all([target.pid, target.clickhouse.pid].map(cpuSeconds))
     try {
       // First as long again to warm up: code is compiled as it runs, and rollouts begin to be closed.
       const warm = await send(sender, 0)
-      const before = await cpuSeconds(target.pid)
+      const before = await cpu()
       const { latencies, failed, acknowledged, wall } = await send(sender, warm.passes)
       return [
         ...[acknowledged / wall, latencies.at(latencies.length * 0.5)!, latencies.at(latencies.length * 0.99)!, latencies.at(-1)!].map(
           Math.round,
         ),
-        ...[failed, `${Math.round((100 * ((await cpuSeconds(target.pid)) - before)) / wall)} %`, (await target.openRollouts?.()) ?? ''],
+        ...[failed, ...(await cpu()).map((spent, i) => `${Math.round((100 * (spent - before[i]!)) / wall)} %`)],
+        (await target.openRollouts?.()) ?? '',
         ...[await megabytes(target.pid), await peakMegabytes(target.pid)].map(Math.round),
       ]
     } finally {
@@ -101,4 +104,6 @@ export async function steady({ transports, rate, open, seconds, collector }: Ste
   }
 }
 
-const HEADER = ['what', 'transport', 'spans/s', 'ack p50 ms', 'p99 ms', 'most', 'failed', 'CPU', 'open rollouts', 'MB', 'peak MB']
+const HEADER = ['what', 'transport', 'spans/s', 'ack p50 ms', 'p99 ms', 'most', 'failed'].concat([
+  ...['CPU', 'of its ClickHouse', 'open rollouts', 'MB', 'peak MB'],
+])
