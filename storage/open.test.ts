@@ -101,6 +101,16 @@ test('a later revision takes the place of an earlier one, also when nothing is l
   ])
 })
 
+test('raw spans are stored while more is written of rollouts than ClickHouse takes in at once', async () => {
+  await storage.client.command({ query: 'ALTER TABLE transition_rows ADD CONSTRAINT slow CHECK sleep(0.4) = 0' })
+  let writing = 3
+  const writes = ['w1', 'w2', 'w3'].map((id) => storage.writeRevision([one(id)]).finally(() => writing--))
+  await storage.insertSpans([batch('traces', traces('beside', [{ id: 'beside' }]))], [])
+  expect(writing).toBeGreaterThan(0)
+  await Promise.all(writes)
+  await storage.client.command({ query: 'ALTER TABLE transition_rows DROP CONSTRAINT slow' })
+})
+
 /** The view, but that it dawdles before it looks at `rollouts`: what a busy machine may do at any moment. */
 async function makeSlowView(): Promise<void> {
   const [view] = await storage.rows<{ ddl: string }>("SELECT create_table_query AS ddl FROM system.tables WHERE name = 'transitions'")
