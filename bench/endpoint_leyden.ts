@@ -18,7 +18,7 @@ export interface MeasuredLeyden {
 }
 
 /** As docker-compose.yaml starts it. */
-const ENDPOINT_FLAGS = ['--max-semi-space-size=16']
+const ENDPOINT_FLAGS = ['--max-semi-space-size=16', '--initial-old-space-size=64']
 /** What is measured is that calls are stored; rollouts close afterwards. */
 const PIPELINE = 'connectors: {rollouts: {root_grace: 1h, idle_timeout: 1h}}'
 

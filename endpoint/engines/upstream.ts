@@ -170,7 +170,7 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
         said.first_token_at = Date.now()
         const body = status >= 400 ? jsonIn(bytes) : undefined
         if (status >= 400 ? !body : !looksLikeJson(bytes)) throw notJson(url, status, headers, bytes)
-        response.writeHead(status, { ...answerHeaders(headers), 'content-length': bytes.length }).end(bytes)
+        response.writeHead(status, answerHeaders(headers, bytes.length)).end(bytes)
         if (body) throw refusal(status, body)
         said.response = readLater(bytes)
       },
@@ -227,9 +227,11 @@ function outgoing({ body, bytes }: EngineCall, model: string, token_ids: boolean
   return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
 }
 
-function answerHeaders(headers: Headers): Record<string, string> {
-  const passed: Record<string, string> = {}
+function answerHeaders(headers: Headers, length?: number): Record<string, string | number> {
+  const passed: Record<string, string | number> = {}
   for (const name in headers) if (ANSWER_HEADERS.has(name) || name.startsWith('x-ratelimit-')) passed[name] = headers[name]!.toString()
+  // Not into a copy by a spread, which has a hidden class of its own each time.
+  if (length !== undefined) passed['content-length'] = length
   return passed
 }
 
