@@ -2,11 +2,13 @@
 // flag; a call that would teach the policy from a prompt it never saw is unfit.
 
 import type { Flag, Message, Part } from './dialect.ts'
-import { textIncludes, textOfPart, textSize } from './held_text.ts'
+import { textEnd, textEndsWith, textIncludes, textOfPart, textSize } from './held_text.ts'
 import { textIn, toolCallsIn, toolResultsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
-import { isRedacted, LONGEST_PLACEHOLDER, MARK_BEGINS } from './values.ts'
+import { isCut, isRedacted, LONGEST_PLACEHOLDER, MARK_BEGINS } from './values.ts'
 
+/** Bytes of a text in which a mark of its cutting stands. */
+const LONGEST_MARK = 240
 const NO_PROMPT = 'the prompt was not recorded (is content capture on?)'
 
 /** Why a call cannot be a transition: causes before what they cause. Token ids of prompt and response make all of it unimportant. */
@@ -49,6 +51,7 @@ function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
   if (prompt !== call.prompt) found.push('promptContainedOutput')
   if (prompt.length === 0) found.push('contentMissing')
   if (!completion?.parts.some(saysSomething)) found.push('outputMissing')
+  if (prompt.some(hasCut) || (completion && hasCut(completion))) found.push('truncated')
   if (prompt.some(hasHidden) || (completion && hasHidden(completion))) found.push('redacted')
   if (prompt.some(lacksIds) || (completion && lacksIds(completion))) found.push('callIdsMissing')
   if (isReact(completion)) found.push('reactText')
@@ -56,6 +59,8 @@ function checkAlone(call: Call, ownIds: readonly (string | undefined)[]): Call {
   const added = found.filter((flag) => !call.flags.includes(flag))
   return prompt === call.prompt && added.length === 0 ? call : { ...call, prompt, flags: [...call.flags, ...added].sort() }
 }
+
+const hasCut = ({ parts }: Message): boolean => parts.some(isCutPart)
 
 const hasHidden = ({ parts }: Message): boolean => parts.some(isHidden)
 const lacksIds = ({ parts }: Message): boolean => parts.some(lacksId)
@@ -74,6 +79,9 @@ const saysSomething = (part: Part): boolean => part.kind === 'tool_call' || text
 /** Asked of every text: only what may be hidden is read for it. */
 const isHidden = (part: Part): boolean =>
   part.kind !== 'media' && (textSize(part) <= LONGEST_PLACEHOLDER || textIncludes(part, MARK_BEGINS)) && isRedacted(textOfPart(part))
+
+/** Asked of every text, and most end otherwise. */
+const isCutPart = (part: Part): boolean => part.kind !== 'media' && textEndsWith(part, ']') && isCut(textEnd(part, LONGEST_MARK))
 
 const lacksId = (part: Part): boolean => (part.kind === 'tool_call' || part.kind === 'tool_result') && part.id === undefined
 

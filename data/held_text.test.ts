@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Part } from './dialect.ts'
-import { heldText, hold, sameText, textIncludes, textKeeper, textLook, textSize } from './held_text.ts'
+import { heldText, hold, sameText, textEnd, textEndsWith, textIncludes, textKeeper, textLook, textSize } from './held_text.ts'
 
 const LONG = 'Zürich, 東京 and 𝄞. '.repeat(30)
 const parts: Part[] = [
@@ -51,6 +51,8 @@ test('what is asked of texts has one answer, held or not', () => {
   for (const [i, a] of parts.entries()) {
     expect(textSize(held[i]!)).toBe(textSize(a))
     expect(textLook(held[i]!)).toBe(textLook(a))
+    for (const end of [']', '.', 'x']) expect(textEndsWith(held[i]!, end)).toBe(textEndsWith(a, end))
+    expect(textEnd(held[i]!, 8).at(-1)).toBe(textEnd(a, 8).at(-1))
     for (const looked of ['[REDACTED', 'Action Input:', 'rich', 'XXX']) expect(textIncludes(held[i]!, looked)).toBe(textIncludes(a, looked))
     for (const [j, b] of parts.entries()) {
       expect(sameText(held[i]!, held[j]!)).toBe(sameText(a, b))

@@ -105,6 +105,18 @@ export function textIncludes(part: Part, ascii: string): boolean {
   return held ? held.sheet.subarray(held.start, held.end).includes(ascii, 0, 'latin1') : textOfPart(part).includes(ascii)
 }
 
+/** Whether the text ends with this ASCII character. */
+export function textEndsWith(part: Part, character: string): boolean {
+  const held = heldOf(part)
+  return held ? held.sheet[held.end - 1] === character.charCodeAt(0) : textOfPart(part).endsWith(character)
+}
+
+/** So many of its last bytes, as text. */
+export function textEnd(part: Part, bytes: number): string {
+  const held = heldOf(part)
+  return held ? held.sheet.toString('utf8', Math.max(held.start, held.end - bytes), held.end) : textOfPart(part).slice(-bytes)
+}
+
 /** Equal for equal texts, and mostly different for others. */
 export function textLook(part: Part): number {
   const held = heldOf(part)

@@ -6,7 +6,7 @@ import type { Message, Part } from './dialect.ts'
 import { heldText } from './held_text.ts'
 import { LONG } from './json_bytes.ts'
 import type { Value } from './span.ts'
-import { decode, jsonOf, listOf, recordOf, textOf, type ValueRecord } from './values.ts'
+import { decode, isUnwritten, jsonOf, listOf, recordOf, textOf, type ValueRecord } from './values.ts'
 
 type Role = Message['role']
 
@@ -24,7 +24,7 @@ const ROLES: Readonly<Record<string, Role>> = {
 
 /** A list of messages, one message, or plain text as the user's. Lists within the list (LangChain batches) are joined. */
 export function readMessages(value: Value | undefined): Message[] {
-  if (typeof value === 'string') return value === '' ? [] : [{ role: 'user', parts: [{ kind: 'text', text: value }] }]
+  if (typeof value === 'string') return value === '' || isUnwritten(value) ? [] : [{ role: 'user', parts: [{ kind: 'text', text: value }] }]
   if (!Array.isArray(value)) return readMessage(value)
   if (isTuple(value)) return readMessage({ role: value[0]!, content: value[1]! })
   return value.flatMap((item: Value) => readMessages(item))
@@ -180,7 +180,7 @@ const BLOCK_KEYS = [
 ]
 
 function readPart(value: Value, type?: string): Part[] {
-  if (typeof value === 'string') return value === '' ? [] : [{ kind: 'text', text: value }]
+  if (typeof value === 'string') return value === '' || isUnwritten(value) ? [] : [{ kind: 'text', text: value }]
   const outer = recordOf(value)
   if (!outer) return value === null ? [] : [{ kind: 'text', text: jsonOf(value)! }]
   const block = recordOf(outer.message_content) ?? recordOf(outer.tool_call) ?? outer

@@ -196,6 +196,13 @@ test('a tool whose request was not recorded is the one that a later prompt tells
   ])
 })
 
+test('so is one whose span does not hold its arguments either, as of a tool that threw in Google ADK for JavaScript', () => {
+  const later = asking('c2', 30, [], [{ id: 'a', text: 'Error: none' }], [{ id: 'a', args: { q: 1 } }])
+  expect(toolsOf(ran('t', 20, {}), later)).toEqual([
+    { name: 'search', call_id: 'a', verdict: 'error: next prompt', inferred: false, by: '' },
+  ])
+})
+
 test('a tool without any call keeps its own word', () => {
   const tools = read(run(tool('t', { at: 10 }))).tools
   expect(tools).toMatchObject([{ span_id: spanIdOf('t'), verdict: { status: 'ok', evidence: 'has result' }, requested_by: '' }])

@@ -6,7 +6,7 @@ import type { Verdict } from './dialect.ts'
 import { toolCallsIn, type ToolCall, type ToolResult } from './messages.ts'
 import type { Call, Tool } from './rollout.ts'
 import { argumentsKey, valuesKey } from './tool_values.ts'
-import { fillGaps } from './values.ts'
+import { fillGaps, isConcealed } from './values.ts'
 import { judgeResult } from './verdict.ts'
 
 /** Hand-offs, output functions, and ADK's summary of parallel calls are no tools. */
@@ -165,8 +165,13 @@ function recognise(strangers: readonly Request[], tools: readonly Tool[]): Map<T
     else waiting.set(key, [tool])
   }
   for (const stranger of strangers) {
-    const { part } = stranger
-    const tool = waiting.get(idKey(part.id))?.shift() ?? waiting.get(`${part.name}\0${valuesKey(part.arguments)}`)?.shift()
+    const { name, id, arguments: written } = stranger.part
+    // A span may hold nothing but its name.
+    const keys = [idKey(id), ...[written, ''].map((text) => `${name}\0${valuesKey(text)}`)]
+    const tool = keys
+      .map((key) => waiting.get(key))
+      .find((same) => same?.length)
+      ?.shift()
     if (tool) known.set((stranger.tool = tool), stranger)
   }
   return known
@@ -195,7 +200,7 @@ function strongest(verdict: Verdict, report: ToolResult | undefined): Verdict {
 }
 
 function judgeReport(report: ToolResult): Pick<Verdict, 'status' | 'evidence'> {
-  if (report.text === '' && !report.is_error) return { status: 'unknown', evidence: 'no content' }
+  if ((report.text === '' || isConcealed(report.text)) && !report.is_error) return { status: 'unknown', evidence: 'no content' }
   return { status: report.is_error ? 'error' : (judgeResult(report.text)?.status ?? 'ok'), evidence: 'next prompt' }
 }
 

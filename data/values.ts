@@ -7,8 +7,10 @@ import type { Attributes, Value } from './span.ts'
 
 export type ValueRecord = { readonly [key: string]: Value }
 
-/** What instrumentations write where they had nothing to write. */
-const PLACEHOLDERS = new Set(['', '<not specified>', '<not serializable>', 'N/A', '{}', 'unknown', 'None'])
+/** What instrumentations write where they could not write what there was. */
+const UNWRITTEN = new Set(['<not specified>', '<not serializable>'])
+/** And where they had nothing to write. */
+const PLACEHOLDERS = new Set(['', ...UNWRITTEN, 'N/A', '{}', 'unknown', 'None', 'null'])
 /** What they write where they were told to hide it. The first is spelled so at its source. */
 const REDACTED = new Set(['readacted', '__REDACTED__', '<REDACTED>'])
 export const LONGEST_PLACEHOLDER = 32
@@ -25,6 +27,15 @@ export const redactedMark = (hash = ''): string => (hash === '' ? '[REDACTED]' :
 /** Asked of every text: only short ones are looked up, since a look-up hashes all of them. */
 export const isRedacted = (text: string): boolean =>
   (text.length <= LONGEST_PLACEHOLDER && REDACTED.has(text.trim())) || (text.includes(MARK_BEGINS) && MARK.test(text))
+
+export const isUnwritten = (text: string): boolean => text.length <= LONGEST_PLACEHOLDER && UNWRITTEN.has(text.trim())
+
+/** Nothing is left of what there was: it was hidden as a whole, or could not be written. */
+export const isConcealed = (text: string): boolean =>
+  text.length <= LONGEST_PLACEHOLDER && (isUnwritten(text) || REDACTED.has(text.trim()) || HIDDEN.test(text.trim()))
+
+/** Whether a length limit that leaves a mark cut the text. */
+export const isCut = (text: string): boolean => CUT_MARK.test(text.slice(-80))
 
 /** Text that says something: no placeholder, and an id even where it was sent as a number. */
 export function textOf(value: Value | undefined): string | undefined {
@@ -79,14 +90,15 @@ export interface Decoded {
 export function decode(value: Value | undefined): Decoded {
   const text = value instanceof Uint8Array ? Buffer.from(value).toString() : value
   if (typeof text !== 'string') return { value: text, truncated: false }
-  if (CUT_MARK.test(text.slice(-80))) return { value: undefined, truncated: true }
+  if (isCut(text)) return { value: undefined, truncated: true }
   if (!/^\s*[[{]/.test(text) || HIDDEN.test(text)) return { value: text, truncated: false }
   const parsed = parseJson(text) ?? parsePythonLiteral(text)
   return parsed === undefined ? { value: undefined, truncated: true } : { value: parsed, truncated: false }
 }
 
-/** The same of messages, whose long texts may be in bytes. */
+/** The same of messages, whose long texts may be in bytes. A placeholder in their place is none. */
 export function decodeMessages(value: Value | undefined): Decoded {
+  if (typeof value === 'string' && PLACEHOLDERS.has(value)) return { value: undefined, truncated: false }
   const parsed = value instanceof Uint8Array && !mayBeCut(value) ? parseJsonBytes(value) : undefined
   return parsed === undefined ? decode(value) : { value: parsed, truncated: false }
 }

@@ -36,10 +36,15 @@ test.each<[string, Parameters<typeof span>[0], string | undefined, string]>([
     'error: result payload',
   ],
   ['text that begins like an error', { status: 1 }, 'Error: (sqlite3.OperationalError) no such column', 'error: result text'],
+  ['text in blocks', {}, '[{"type": "text", "text": "Error: no such city"}]', 'error: result text'],
+  ['an MCP result that says nothing of how it went', {}, '{"content": [{"type": "text", "text": "Error: none"}]}', 'error: result text'],
+  ['text in quotes, as decorators write it', {}, '"Error: no such city"', 'error: result text'],
   ['a traceback', {}, 'Traceback (most recent call last):\n …', 'error: result text'],
   ['status OK', { status: 1 }, 'found', 'ok: status OK'],
   ['a result', {}, '', 'ok: has result'],
   ['nothing', {}, undefined, 'unknown: no content'],
+  ['a result that was hidden', {}, '[REDACTED]', 'unknown: no content'],
+  ['a result that could not be written', {}, '<not serializable>', 'unknown: no content'],
 ])('%s', (_, spec, result, said) => {
   const { status, evidence } = verdictOf(span(spec), result)
   expect(`${status}: ${evidence}`).toBe(said)

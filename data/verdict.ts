@@ -3,9 +3,9 @@
 // a status or a result. Only the first ones are sure: 13 of 50 captured failures leave the status alone.
 
 import type { Verdict } from './dialect.ts'
-import type { Span } from './span.ts'
+import type { Span, Value } from './span.ts'
 import { payloadsOf } from './tool_values.ts'
-import { first, numberOf, textOf, type ValueRecord } from './values.ts'
+import { decode, first, isConcealed, numberOf, recordOf, textOf, type ValueRecord } from './values.ts'
 
 export type Said = Pick<Verdict, 'status' | 'evidence'>
 
@@ -13,7 +13,7 @@ export type Said = Pick<Verdict, 'status' | 'evidence'>
 const STATUS_KEYS = ['gen_ai.tool.status', 'gen_ai.task.status']
 const FAILURE = /^(error|failed|failure|fail|err)$/i
 const SUCCESS = /^(success|successful|succeeded|ok)$/i
-const ERROR_TEXT = /^\s*(Error\b|Traceback \(most recent|An error occurred)/
+const ERROR_TEXT = /^\s*["']?(Error\b|Traceback \(most recent|An error occurred)/
 
 /** @param said what a key of the dialect's own says, which outranks the result */
 export function verdictOf(span: Span, result: string | undefined, said?: Said): Verdict {
@@ -40,7 +40,7 @@ function judge(span: Span, threw: boolean, result: string | undefined, payloads:
   const told = result === undefined ? undefined : judgePayloads(result, payloads)
   if (told) return told
   if (span.status === 1) return { status: 'ok', evidence: 'status OK' }
-  if (result !== undefined) return { status: 'ok', evidence: 'has result' }
+  if (result !== undefined && !isConcealed(result)) return { status: 'ok', evidence: 'has result' }
   return { status: 'unknown', evidence: 'no content' }
 }
 
@@ -50,8 +50,14 @@ export const judgeResult = (result: string): Said | undefined => judgePayloads(r
 function judgePayloads(result: string, payloads: readonly ValueRecord[]): Said | undefined {
   const status = firstOf(payloads, payloadStatus)
   if (status) return { status, evidence: 'result payload' }
-  const shown = payloads.length > 0 ? textOf(payloads.at(-1)!.content) : result
+  const shown = textShown(payloads.length > 0 ? payloads.at(-1)!.content : result)
   return shown !== undefined && ERROR_TEXT.test(shown) ? { status: 'error', evidence: 'result text' } : undefined
+}
+
+/** Of blocks, as MCP and Anthropic have them, the first one's text. */
+function textShown(value: Value | undefined): string | undefined {
+  const { value: decoded } = decode(value)
+  return textOf(Array.isArray(decoded) ? recordOf(decoded[0])?.text : value)
 }
 
 function statusKey({ attributes }: Span): Said | undefined {
