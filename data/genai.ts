@@ -10,6 +10,20 @@ import { decode, decodeMessages, first, listOf, numberOf, numbersOf, recordOf, s
 
 const FINISH_REASONS = ['gen_ai.response.finish_reasons', 'gen_ai.response.finish_reason']
 
+/** LiteLLM writes its own call types where an operation belongs. */
+const INFERENCE: Readonly<Record<string, string>> = {
+  chat: 'chat',
+  completion: 'chat',
+  acompletion: 'chat',
+  generate_content: 'generate_content',
+  text_completion: 'text_completion',
+  atext_completion: 'text_completion',
+}
+
+/** An operation of a model as it is named here; undefined for any other. */
+export const inferenceOf = (operation: string): string | undefined =>
+  Object.hasOwn(INFERENCE, operation) ? INFERENCE[operation] : undefined
+
 /** What the reader of a span found elsewhere; the rest is in the attributes. */
 type Said = Pick<CallReading, 'operation' | 'prompt' | 'completion' | 'tools' | 'finish' | 'tokens' | 'flags'>
 

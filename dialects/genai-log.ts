@@ -3,7 +3,7 @@
 
 import type { Dialect, PartReading, Reading, RewardReading } from '../data/dialect.ts'
 import { EVALUATION, readEvaluation } from '../data/evaluation.ts'
-import { callOf, contentOf, isMessageEvent, readMessageEvent } from '../data/genai.ts'
+import { callOf, contentOf, inferenceOf, isMessageEvent, readMessageEvent } from '../data/genai.ts'
 import type { Item, LogRecord } from '../data/span.ts'
 import { textOf } from '../data/values.ts'
 
@@ -34,7 +34,11 @@ function message({ span_id, event_name, body }: LogRecord): PartReading {
   return { kind: 'part', of: span_id, messages, call: Object.keys(answer).length > 0 ? answer : undefined }
 }
 
-function details({ span_id, attributes }: LogRecord): PartReading {
-  const operation = textOf(attributes['gen_ai.operation.name']) ?? 'chat'
-  return { kind: 'part', of: span_id, call: callOf(attributes, { operation, tokens: undefined, ...contentOf(attributes) }) }
+/** Outside of any span it is the call itself. */
+function details({ span_id, attributes }: LogRecord): Reading | null {
+  const said = textOf(attributes['gen_ai.operation.name']) ?? 'chat'
+  const operation = inferenceOf(said)
+  const call = callOf(attributes, { operation: operation ?? said, tokens: undefined, ...contentOf(attributes) })
+  if (span_id !== '') return { kind: 'part', of: span_id, call }
+  return operation === undefined ? null : call
 }

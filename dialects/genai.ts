@@ -4,7 +4,7 @@
 
 import type { AgentReading, CallReading, Dialect, Message, Reading, RewardReading, Tokens, ToolReading } from '../data/dialect.ts'
 import { EVALUATION, readEvaluation } from '../data/evaluation.ts'
-import { callOf, contentOf, isMessageEvent, readMessageEvent, type Content, type EventReading } from '../data/genai.ts'
+import { callOf, contentOf, inferenceOf, isMessageEvent, readMessageEvent, type Content, type EventReading } from '../data/genai.ts'
 import { textIncludes } from '../data/held_text.ts'
 import { joinMessages, readMessages, textIn, toolCallsIn, toolResultsIn } from '../data/messages.ts'
 import { readLogprobs, tokensOf } from '../data/provider_body.ts'
@@ -16,15 +16,6 @@ import { verdictOf } from '../data/verdict.ts'
 
 const DETAILS = 'gen_ai.client.inference.operation.details'
 
-/** LiteLLM writes its own call types where an operation belongs. */
-const INFERENCE: Readonly<Record<string, string>> = {
-  chat: 'chat',
-  completion: 'chat',
-  acompletion: 'chat',
-  generate_content: 'generate_content',
-  text_completion: 'text_completion',
-  atext_completion: 'text_completion',
-}
 const AGENTS = new Set(['invoke_agent', 'create_agent'])
 
 export default {
@@ -40,7 +31,8 @@ export default {
   read(item): Reading | null {
     const span = item as Span
     const operation = operationOf(span)!
-    if (Object.hasOwn(INFERENCE, operation)) return readCall(span, INFERENCE[operation]!)
+    const inference = inferenceOf(operation)
+    if (inference !== undefined) return readCall(span, inference)
     if (operation === 'execute_tool') return readTool(span)
     if (AGENTS.has(operation)) return readAgent(span)
     return operation === 'guardrail_check' ? { kind: 'evaluator', name: span.name } : { kind: 'chain' }

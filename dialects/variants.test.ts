@@ -71,6 +71,13 @@ describe('genai', () => {
     expect(call(result)).toMatchObject({ ...simple, responseId: 'r', usage: [7, null], model: 'm' })
   })
 
+  test('a log record outside of any span is the call itself, unless it tells of something else', () => {
+    const event = 'gen_ai.client.inference.operation.details'
+    const attributes = { 'gen_ai.request.model': 'm', 'gen_ai.input.messages': user, 'gen_ai.output.messages': answer }
+    expect(call(read(logs({ event, attributes })))).toMatchObject({ ...simple, model: 'm' })
+    expect(read(logs({ event, attributes: { ...attributes, 'gen_ai.operation.name': 'embeddings' } })).calls).toEqual([])
+  })
+
   test('the first of several answers that were asked for', () => {
     const two = [answer[0], { ...answer[0], parts: [{ type: 'text', content: '19.' }] }]
     const messages = { 'gen_ai.input.messages': JSON.stringify(user), 'gen_ai.output.messages': JSON.stringify(two) }
