@@ -58,9 +58,9 @@ export const chat: Api = {
   },
 
   events(head, ask, emit) {
-    const same = envelope(head, 'chat.completion.chunk')
-    const chunk = (choices: readonly object[], more: object = {}) =>
-      emit({ ...same, choices, ...(ask.include_usage && { usage: null }), ...more })
+    // With all that each has: what is added to a spread makes a hidden class of its own each time.
+    const same = { ...envelope(head, 'chat.completion.chunk'), choices: [], ...(ask.include_usage && { usage: null }) }
+    const chunk = (choices: readonly object[], more: object = {}) => emit({ ...same, choices, ...more })
     const opened = new Set<number>()
     const open = (index: number) => {
       if (opened.has(index)) return

@@ -40,9 +40,12 @@ export const completions: Api = {
   },
 
   events(head, ask, emit) {
-    const same = { id: head.id, object: 'text_completion', created: head.created, model: head.model, system_fingerprint: head.fingerprint }
-    const chunk = (choices: readonly object[], more: object = {}) =>
-      emit({ ...same, choices, ...(ask.include_usage && { usage: null }), ...more })
+    // With all that each has, as in chat.ts.
+    const same = {
+      ...{ id: head.id, object: 'text_completion', created: head.created, model: head.model, system_fingerprint: head.fingerprint },
+      ...{ choices: [], ...(ask.include_usage && { usage: null }) },
+    }
+    const chunk = (choices: readonly object[], more: object = {}) => emit({ ...same, choices, ...more })
     const offsets = new Map<number, number>()
     return {
       piece(index, { text, tokens }) {

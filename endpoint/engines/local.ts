@@ -3,7 +3,7 @@
 
 import { randomInt } from 'node:crypto'
 
-import type { Answer, Ask, Head, Piece } from '../api.ts'
+import type { Answer, Api, Ask, Head, Piece } from '../api.ts'
 import { sendEvent } from '../sse.ts'
 import type { Engine, EngineCall, Said } from './engine.ts'
 
@@ -66,7 +66,7 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
         }
       }),
     )
-    said.response = () => api.whole(head, ask, answers)
+    said.response = wholeLater(api, head, ask, answers)
     said.tokens = tokensOf(prompt_token_ids, answers[0]!)
     api.remember?.(head, ask, answers)
     if (!events) {
@@ -80,6 +80,9 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
 
   return { ...generator, answer }
 }
+
+// Made out of sight of the request, which would live as long as this does.
+const wholeLater = (api: Api, head: Head, ask: Ask, answers: readonly Answer[]) => () => api.whole(head, ask, answers)
 
 const tokensOf = (prompt: readonly number[], { tokens }: Answer) => ({
   prompt,
