@@ -16,6 +16,7 @@ import { killDemo } from './kill.ts'
 import { promptsOnDisk } from './prompts.ts'
 import { readAgain } from './read.ts'
 import { replayAndDoctor } from './replay.ts'
+import { restart } from './restart.ts'
 import { soak } from './soak.ts'
 import { steady } from './steady.ts'
 import { train } from './train.ts'
@@ -53,6 +54,8 @@ Usage:
       The demo, while a worker, the trainer, the runner, the pipeline and ClickHouse are killed (-9), one every so many seconds.
   npm run bench -- steady [--rate 5000] [--open 1000] [--seconds 5] [--transport http,grpc] [--collector <folder>]
       A steady rate of spans a second with so many rollouts open: how long a request waits for its acknowledgement, and the memory resident.
+  npm run bench -- restart [--open 1000]
+      Kills Leyden (-9) with so many rollouts open, and starts it again: how long until it serves, and until all are open again.
   npm run bench -- soak [--minutes 10] [--rate 5000] [--transport http,grpc]
       Holds a rate of spans a second while Leyden is killed (-9) every 30 s, and counts what was acknowledged, stored, doubled and lost.
   npm run bench -- train [--models 50k,4m,135m] [--kernels blas,decomp] [--threads 1,2] [--steps 5] [--python python3]
@@ -116,6 +119,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
   endpoint: () => endpoint(Number(values.seconds)),
   decode: () => decode({ models: list(values.models || '50k,300k,4m'), agents: numbers(values.agents), seconds: Number(values.seconds) }),
   kill: () => killDemo(Number(values.seconds), Number(values.rounds)),
+  restart: () => restart(Number(values.open)),
   soak: () => soak({ transports: list(values.transport), minutes: Number(values.minutes), rate: Number(values.rate) }),
   steady: () =>
     steady({

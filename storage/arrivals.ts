@@ -3,7 +3,7 @@
 import { steadyNow } from '../data/clock.ts'
 import { linkedTraces } from '../data/links.ts'
 import { END_EVENT } from '../data/notes.ts'
-import type { OpenRollouts } from '../data/open_rollouts.ts'
+import type { OpenRollout, OpenRollouts } from '../data/open_rollouts.ts'
 import { NO_TRACE, type Traces } from '../data/known_traces.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { attributeAt } from '../data/read.ts'
@@ -65,8 +65,7 @@ export function addArrived(
     for (const i of indices) {
       if (traces.of[i] !== trace) rollout.traces.add(placeOf(traceOf(traces, i), key))
       trace = traces.of[i]
-      if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && aboutEnd(batch, i) > 0
-      else if (itemName(batch, i) === END_EVENT) rollout.ended = true
+      note(rollout, batch, i)
     }
     open.add(rollout, batch, rows, indices, now)
     // Nothing but rewards for a run that is over: nothing more need be waited for.
@@ -77,10 +76,16 @@ export function addArrived(
   }
 }
 
-const traceOf = ({ ids, of }: Traces, i: number): string => (of[i] === NO_TRACE ? '' : ids[of[i]!]!)
+/** What item i says of how far its rollout is. */
+export function note(rollout: OpenRollout, batch: SpanBatch, i: number): void {
+  if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && aboutEnd(batch, i) > 0
+  else if (itemName(batch, i) === END_EVENT) rollout.ended = true
+}
+
+export const traceOf = ({ ids, of }: Traces, i: number): string => (of[i] === NO_TRACE ? '' : ids[of[i]!]!)
 
 /** What the items say of the rollouts that their traces belong to. */
-function claimTraces(owners: TraceOwners, { batch, hints, traces }: Arriving): void {
+export function claimTraces(owners: TraceOwners, { batch, hints, traces }: Arriving): void {
   for (let i = 0; i < hints.length; i++) if (hints[i]) owners.claim(traceOf(traces, i), hints[i]!)
   if (batch.signal !== 'traces') return
   const place = batch.keys.indexOf(RESPONSE_ID)
@@ -94,7 +99,7 @@ function claimTraces(owners: TraceOwners, { batch, hints, traces }: Arriving): v
 }
 
 /** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
-function byRollout(
+export function byRollout(
   owners: TraceOwners,
   { batch, hints, traces }: Arriving,
   refused: readonly number[],

@@ -103,19 +103,23 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
 
   // A span belongs where its hint says, else where its trace's member row says, else to a rollout of
   // its own trace that was never closed. Compared are arrivals and, since two flushes may end in
-  // either order, numbers of spans.
+  // either order, numbers of spans. Payloads, most of what is stored, are looked at where they tell log records apart.
   const uncovered: Storage['uncovered'] = () =>
     select<Uncovered>(`
       WITH
+        sent AS (
+          SELECT trace_id, rollout_hint, received_at, span_id, 0 AS record FROM spans WHERE trace_id != '' AND signal = 'span'
+          UNION ALL
+          SELECT trace_id, rollout_hint, received_at, span_id, cityHash64(payload, resource) AS record FROM spans WHERE trace_id != '' AND signal = 'log'
+        ),
         stored AS (
           SELECT
             trace_id,
             multiIf(rollout_hint != '', rollout_hint, m.rollout_id != '', concat(m.rollout_id, '\\0', m.attempt_id), concat(trace_id, '\\0')) AS key,
-            uniqExact(span_id, if(signal = 'log', cityHash64(payload, resource), 0)) AS items,
+            uniqExact(span_id, record) AS items,
             groupUniqArrayIf(rollout_hint, rollout_hint != '') AS own_hints,
-            min(received_at) AS first, max(received_at) AS last, sum(length(payload)) AS bytes
-          FROM spans LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id
-          WHERE trace_id != ''
+            min(received_at) AS first, max(received_at) AS last
+          FROM sent LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id
           GROUP BY trace_id, key
         ),
         behind AS (
@@ -127,8 +131,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
         )
       SELECT
         trace_id, arrayDistinct(arrayFlatten(groupArray(own_hints))) AS hints,
-        toUnixTimestamp64Milli(min(first)) AS first_received_at, toUnixTimestamp64Milli(max(last)) AS last_received_at,
-        sum(bytes) AS bytes
+        toUnixTimestamp64Milli(min(first)) AS first_received_at, toUnixTimestamp64Milli(max(last)) AS last_received_at
       FROM stored
       WHERE key IN (
         SELECT key FROM behind LEFT JOIN covered USING key

@@ -1,58 +1,70 @@
-// Opens again what an earlier process left open, or closed before its last spans came.
+// Opens again what an earlier process left open, or closed before its last spans came. What was stored is read as bytes, some at a time, and
+// told by the code that tells what arrives; nothing of it is held.
 
-import { END_EVENT } from '../data/notes.ts'
+import { batchesOf } from '../data/batches_of.ts'
 import { steadyNow } from '../data/clock.ts'
-import { readRaw } from '../data/read.ts'
-import { responseKey } from '../data/recent_calls.ts'
-import { hintOfItem, splitKey, type GroupBy } from '../data/routing.ts'
-import type { Books } from './arrivals.ts'
+import { giveWay } from '../data/give_way.ts'
+import { hintsOf, splitKey, type GroupBy } from '../data/routing.ts'
+import { readItem } from '../data/scan.ts'
+import type { Item } from '../data/span.ts'
+import { mayBeStray } from '../data/stray_rewards.ts'
+import { arriving, byRollout, claimTraces, note, traceOf, type Arriving, type Books } from './arrivals.ts'
 import type { Storage, Uncovered } from './storage.ts'
 
-/** Traces that are read at once, and bytes of them. Of a larger one the beginning is read: where it belongs is said there, if anywhere. */
-const TOGETHER = 100
+/** Traces whose sizes are asked for at once. */
+const TOGETHER = 1_000
+/** Bytes of traces that are read at once. */
+const PORTION_BYTES = 8 << 20
+/** Of a larger trace the beginning is read: where it belongs is said there, if anywhere. */
 const MOST = { items: 1_000_000, bytes: 16 << 20 }
 
 /** Rejects when storage cannot be asked; to begin anew does no harm. */
 export async function resumeOpen(storage: Storage, books: Books, groupBy: GroupBy, stopped: () => boolean): Promise<void> {
   const found = await storage.uncovered()
-  for (const some of portions(found)) {
-    if (stopped()) return
-    await resumeSome(storage, books, groupBy, some)
+  for (let i = 0; i < found.length; i += TOGETHER) {
+    for (const { some, bytes } of await portions(storage, found.slice(i, i + TOGETHER))) {
+      if (stopped()) return
+      const items = await storage.readItems(
+        some.map(({ trace_id }) => trace_id),
+        bytes > MOST.bytes ? { most: MOST } : {},
+      )
+      const arrived: Arriving[] = []
+      for (const batch of batchesOf(items)) {
+        arrived.push(arriving(batch, hintsOf(batch, groupBy)))
+        await giveWay()
+      }
+      await resumeSome(storage, books, some, arrived)
+    }
   }
 }
 
-function* portions(found: readonly Uncovered[]): Generator<Uncovered[]> {
-  let some: Uncovered[] = []
-  let bytes = 0
+interface Portion {
+  readonly some: Uncovered[]
+  bytes: number
+}
+
+async function portions(storage: Storage, found: readonly Uncovered[]): Promise<Portion[]> {
+  const sizes = new Map<string, number>()
+  for (const { trace_id, bytes } of await storage.sizesOf(found.map(({ trace_id }) => trace_id))) {
+    sizes.set(trace_id, bytes + (sizes.get(trace_id) ?? 0))
+  }
+  const all: Portion[] = []
   for (const one of found) {
-    if (some.length === TOGETHER || (some.length > 0 && bytes + one.bytes > MOST.bytes)) {
-      yield some
-      some = []
-      bytes = 0
-    }
-    some.push(one)
-    bytes += one.bytes
+    const bytes = sizes.get(one.trace_id) ?? 0
+    const last = all.at(-1)
+    if (last && last.bytes + bytes <= PORTION_BYTES) {
+      last.some.push(one)
+      last.bytes += bytes
+    } else all.push({ some: [one], bytes })
   }
-  if (some.length > 0) yield some
+  return all
 }
 
-async function resumeSome(storage: Storage, { open, owners, late }: Books, groupBy: GroupBy, found: readonly Uncovered[]): Promise<void> {
-  const isLarge = found.some(({ bytes }) => bytes > MOST.bytes)
-  const traces = found.map(({ trace_id }) => trace_id)
-  const items = (await storage.readItems(traces, isLarge ? { most: MOST } : {})).map(readRaw)
-  // Rewards that came by themselves: also those once given up, as long as their records are kept.
-  const hinted = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
-  const strays = late.takeTraces(items.filter(({ trace_id }) => !hinted.has(trace_id)))
+async function resumeSome(storage: Storage, books: Books, found: readonly Uncovered[], arrived: readonly Arriving[]): Promise<void> {
+  const { open, owners } = books
+  const strays = takeStrays(books, found, arrived)
   for (const { trace_id, hints } of found) if (hints[0]) owners.claim(trace_id, hints[0])
-  for (const item of items) {
-    if (item.signal !== 'span') continue
-    for (const link of item.links) owners.follow(item.trace_id, link.trace_id)
-    const response_id = item.attributes['gen_ai.response.id']
-    if (typeof response_id === 'string' && response_id !== '') {
-      const response = responseKey(Buffer.from(response_id))
-      owners.holds(item.trace_id, { response, scope: item.scope.name, start: Number(item.start_time), end: Number(item.end_time) })
-    }
-  }
+  for (const one of arrived) claimTraces(owners, one)
   const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
     if (strays.has(trace_id)) return []
     // A hint may have come while this was read, and have claimed the trace.
@@ -67,12 +79,29 @@ async function resumeSome(storage: Storage, { open, owners, late }: Books, group
   })
   const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
   for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
-  for (const item of items) {
-    if (strays.has(item.trace_id)) continue
-    const key = hintOfItem(item, groupBy) || owners.of(item.trace_id)
-    const rollout = open.get(key, steadyNow())
-    if (item.signal === 'span') rollout.rooted ||= (item.parent_span_id === '' || item.remote_parent) && item.end_time > 0n
-    else if (item.event_name === END_EVENT) rollout.ended = true
-    open.lookSoon(rollout)
+  for (const one of arrived) {
+    for (const [key, indices] of byRollout(owners, one, [], () => {})) {
+      const own = indices.filter((i) => !strays.has(traceOf(one.traces, i)))
+      if (own.length === 0) continue
+      const rollout = open.get(key, steadyNow())
+      for (const i of own) note(rollout, one.batch, i)
+      open.lookSoon(rollout)
+    }
+    await giveWay()
   }
+}
+
+/** Traces that hold nothing but rewards that came by themselves: also those once given up, as long as their records are kept. */
+function takeStrays({ late }: Books, found: readonly Uncovered[], arrived: readonly Arriving[]): Set<string> {
+  const others = new Set(found.flatMap(({ trace_id, hints }) => (hints.length > 0 ? trace_id : [])))
+  const perhaps: Item[] = []
+  for (const { batch, traces } of arrived) {
+    for (let i = 0; i < batch.count; i++) {
+      const trace = traceOf(traces, i)
+      if (others.has(trace)) continue
+      if (mayBeStray(batch, i)) perhaps.push(readItem(batch, i))
+      else others.add(trace)
+    }
+  }
+  return late.takeTraces(perhaps.filter(({ trace_id }) => !others.has(trace_id)))
 }

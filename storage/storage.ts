@@ -20,8 +20,6 @@ export interface Uncovered {
   readonly hints: readonly string[]
   readonly first_received_at: number
   readonly last_received_at: number
-  /** Of its spans and log records, as they were sent. */
-  readonly bytes: number
 }
 
 export interface Size {
