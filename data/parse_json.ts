@@ -29,19 +29,25 @@ const BRACKET = 0x5b
 /** Matches inside strings too; only then is the slower way taken for nothing. */
 const LONG_INTEGER = /[[:,]\s*-?\d{16}/
 
-function quoteLongIntegers(text: string): string {
-  const token = /"|-?\d{16,}(?![\d.eE])/g
-  let quoted = ''
+const quoteLongIntegers = (text: string): string => replaceNumbers(text, (number) => (/^-?\d{16,}$/.test(number) ? `"${number}"` : number))
+
+/** The JSON text with other text for its numbers. */
+export function replaceNumbers(text: string, put: (number: string) => string): string {
+  const token = /"|-?\d[\d.eE+-]*/g
+  let replaced = ''
   let copied = 0
   for (let match = token.exec(text); match !== null; match = token.exec(text)) {
-    if (match[0] === '"') {
+    const [found] = match
+    if (found === '"') {
       token.lastIndex = endOfString(text, match.index)
       continue
     }
-    quoted += `${text.slice(copied, match.index)}"${match[0]}"`
+    const other = put(found)
+    if (other === found) continue
+    replaced += text.slice(copied, match.index) + other
     copied = token.lastIndex
   }
-  return quoted + text.slice(copied)
+  return replaced + text.slice(copied)
 }
 
 function endOfString(text: string, start: number): number {

@@ -1,7 +1,9 @@
 // Hides what must not be kept in a span, a log record, a resource or a scope, given as OTLP/JSON. Texts that hold JSON are read, and
-// written again only where something in them was hidden, so that they stay JSON.
+// written again only where something in them was hidden, so that they stay JSON; their numbers stay as they were written.
 
-import { parseJson } from './parse_json.ts'
+import { randomBytes } from 'node:crypto'
+
+import { parseJson, replaceNumbers } from './parse_json.ts'
 
 export interface Rules {
   /** A text without what must not be kept; the same text where there is nothing of it. `attribute` holds the text; '' for a name or a body. */
@@ -29,6 +31,12 @@ type AnyValue = {
 
 /** Numbers this long may be somebody's: shorter ones are counts and times. */
 const LONG_NUMBER = /^\d{13,19}$/
+
+/** Beyond it, parseJson() gives integers as text. */
+const LONG = 16
+/** Before the digits of a number that no double would give back as it was written: it is a text while it is looked at. Nobody can know it. */
+const WRITTEN = `${randomBytes(12).toString('base64url')} `
+const KEPT_NUMBER = new RegExp(`"${WRITTEN}([^"]*)"`, 'g')
 
 /** The same message when there is nothing to hide. */
 export function redact(message: Json, rules: Rules): Json {
@@ -91,16 +99,24 @@ function anyValue(value: AnyValue, attribute: string, rules: Rules): AnyValue {
 function text(written: string, attribute: string, rules: Rules): string {
   if (!/^\s*[[{]/.test(written)) return rules.text(written, attribute)
   try {
-    const value = parseJson(written)
+    const value = parseJson(replaceNumbers(written, asText))
     const out = json(value, attribute, rules)
-    return out === value ? written : JSON.stringify(out)
+    return out === value ? written : stringify(out)
   } catch {
     // No JSON after all, or nested deeper than a stack: as any other text.
     return rules.text(written, attribute)
   }
 }
 
+const asText = (number: string): string => (number.length < LONG && String(Number(number)) === number ? number : `"${WRITTEN}${number}"`)
+const stringify = (value: unknown): string => JSON.stringify(value).replace(KEPT_NUMBER, '$1')
+
 function json(value: unknown, attribute: string, rules: Rules): unknown {
+  if (typeof value === 'string' && value.startsWith(WRITTEN)) {
+    const digits = value.slice(WRITTEN.length)
+    const out = number(digits, attribute, rules)
+    return out === digits ? value : out
+  }
   if (typeof value === 'string') return text(value, attribute, rules)
   if (typeof value === 'number') {
     const out = number(String(value), attribute, rules)
@@ -117,7 +133,8 @@ function json(value: unknown, attribute: string, rules: Rules): unknown {
   return same ? value : Object.fromEntries(members)
 }
 
-const plain = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+const plain = (value: unknown): string =>
+  typeof value === 'string' ? (value.startsWith(WRITTEN) ? value.slice(WRITTEN.length) : value) : stringify(value)
 
 const number = (digits: string, attribute: string, rules: Rules): string =>
   LONG_NUMBER.test(digits) ? rules.text(digits, attribute) : digits

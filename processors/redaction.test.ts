@@ -72,6 +72,15 @@ test('JSON stays JSON, however deep: escapes, numbers, JSON within', () => {
   expect(JSON.parse(message!.parts[1]!.arguments!)).toEqual({ to: MASK, card: MASK, n: 12 })
 })
 
+test('beside what is hidden in JSON, numbers stay as they were written, and those that are somebody’s are hidden', () => {
+  const numbers =
+    '"id": 9007199254740993, "long": -1234567890123456789, "float": 1.0, "small": 1e-05, "card": 1234567812345678, "list": [1.50, 0.1]'
+  expect(redacted(`{"to": "ada@example.com", ${numbers}}`)).toBe(`{"to":"${MASK}",${numbers.replaceAll(/([:,]) /g, '$1')}}`)
+  expect(redacted('{"card": 4111111111111111, "password": 12345678901234567890, "n": 1.0}')).toBe(
+    `{"card":"${MASK}","password":"${MASK}","n":1.0}`,
+  )
+})
+
 test('broken JSON, and JSON nested deeper than any stack, are read as text', () => {
   expect(redacted('[{"to": "ada@example.com"')).toBe(`[{"to": "${MASK}"`)
   const deep = '['.repeat(50_000) + '"ada@example.com"' + ']'.repeat(50_000)
