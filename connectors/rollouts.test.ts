@@ -94,6 +94,39 @@ test('traces that link to each other are one rollout, whichever comes first, and
   expect(traces).toHaveLength(4)
 })
 
+test('a team of AutoGen, whose runtime begins a trace with each message and links it to those before, is one rollout', async () => {
+  const linked = (i: number) => [...(i > 0 ? [i - 1] : []), ...(i > 1 && i % 2 === 0 ? [i - 2] : []), ...(i === 11 ? [0] : [])]
+  const messages = Array.from({ length: 12 }, (_, i): SpanSpec[] => {
+    const place = { trace: `team-${i}`, scope: 'autogen-core' }
+    const agent = i % 4 === 1 ? 'writer' : 'critic'
+    const links = linked(i).map((earlier) => `team-${earlier}`)
+    const process = { ...place, id: `team-${i}`, name: `autogen process ${agent}`, at: 100 * i, for: 90, links }
+    if (i % 2 === 0) return [process]
+    const attributes = { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': agent }
+    return [
+      process,
+      { ...place, id: `team-a${i}`, parent: process.id, name: `invoke_agent ${agent}`, at: 100 * i + 10, for: 70, attributes },
+      chat(`team-c${i}`, { trace: place.trace, scope: 'openai', parent: `team-a${i}`, at: 100 * i + 20, answer: `${i}` }),
+    ]
+  })
+  expect(messages.flat().flatMap(({ links = [] }) => links)).toHaveLength(17)
+  const made = { id: 'made', trace: 'team-made', name: 'create_agent writer', attributes: { 'gen_ai.operation.name': 'create_agent' } }
+  await send('', [made, ...messages.reverse().flat()])
+  const ids = `SELECT DISTINCT trace_id FROM rollout_members WHERE rollout_id = '${traceIdOf('team-0')}'`
+  expect(await rolloutRow(traceIdOf('team-0'), 'toUInt32(spans) AS spans, toUInt32(calls) AS calls')).toEqual({ spans: 24, calls: 6 })
+  expect(await leyden.query(ids)).toHaveLength(12)
+  const steps = `SELECT agent, completion FROM transitions WHERE rollout_id = '${traceIdOf('team-0')}' ORDER BY step`
+  expect((await leyden.query<{ agent: string }>(steps)).map(({ agent }) => agent)).toEqual([
+    'writer',
+    'critic',
+    'writer',
+    'critic',
+    'writer',
+    'critic',
+  ])
+  expect(await rolloutRow(traceIdOf('team-made'), 'toUInt32(spans) AS spans, toUInt32(calls) AS calls')).toEqual({ spans: 1, calls: 0 })
+})
+
 describe('a response id in two traces', () => {
   const recorded = (trace: string, response: string, scope: string, more: Record<string, string> = {}) => {
     const span = chat(`${trace} ${response}`, { trace, at: 10, scope })
