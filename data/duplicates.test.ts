@@ -70,8 +70,20 @@ describe('two calls stay two', () => {
     expect(calls.map((call) => call.rollout_id)).toEqual(['x', 'y'])
   })
 
-  test('when one instrumentation made two equal ones at once', () => {
-    expect(recorded(['sdk', chat('a', { at: 10 })], ['sdk', chat('b', { at: 11 })]).calls).toHaveLength(2)
+  test('when one instrumentation made two equal ones at once, whoever else made some', () => {
+    const equal: [string, SpanSpec][] = [10, 11].map((at) => ['sdk', chat(`at ${at}`, { at })])
+    expect(recorded(...equal).calls).toHaveLength(2)
+    expect(recorded(...equal, ['provider', chat('c', { at: 12, answer: '7' })]).calls).toHaveLength(3)
+  })
+
+  test('when two models gave one answer at once', () => {
+    expect(recorded(['sdk', chat('a', { at: 10 })], ['provider', chat('b', { at: 11, model: 'other' })]).calls).toHaveLength(2)
+  })
+
+  test('when one is inside of another, and both have ids of their own', () => {
+    const outer = chat('a', { at: 10, for: 100, attributes: { ...id('r1'), ...tokens(3) } })
+    const inner = chat('b', { parent: 'a', at: 70, for: 30, attributes: { ...id('r2'), ...tokens(3) } })
+    expect(recorded(['sdk', outer], ['provider', inner]).calls).toHaveLength(2)
   })
 })
 
@@ -87,7 +99,7 @@ describe('the merged call', () => {
       at: 20,
       for: 80,
       trace: 'other',
-      attributes: { ...id('r1'), prompt_token_ids: '[1, 2]', response_token_ids: '[3]' },
+      attributes: { ...id('r1'), 'gen_ai.agent.name': 'a default', prompt_token_ids: '[1, 2]', response_token_ids: '[3]' },
     })
     const { calls } = recorded(['sdk', placed], ['provider', rich])
     expect(calls).toMatchObject([
@@ -111,6 +123,18 @@ describe('the merged call', () => {
     )
     expect(calls).toMatchObject([{ scope: 'tokens', prompt: [{ role: 'user' }], flags: ['historyIncomplete'] }])
   })
+})
+
+test('a call that one of its records has below a judge is a judge’s', () => {
+  const judge: SpanSpec = { id: 'judge', at: 5, for: 200, attributes: { 'openinference.span.kind': 'EVALUATOR' } }
+  const inside = chat('a', { parent: 'judge', at: 10, for: 100, attributes: id('r1') })
+  const alone = chat('b', {
+    at: 20,
+    for: 80,
+    trace: 'other',
+    attributes: { ...id('r1'), prompt_token_ids: '[1]', response_token_ids: '[2]' },
+  })
+  expect(recorded(['judge', judge], ['sdk', inside], ['provider', alone]).calls).toMatchObject([{ judged: true }])
 })
 
 test('calls that are log records outside of any span take no call with them', () => {
