@@ -250,7 +250,7 @@ test('the order in which spans arrive does not matter', () => {
   expect(backwards).toEqual(forwards)
 })
 
-test('a rollout of 25,000 spans, 10,000 deep, is read whole', () => {
+test('a rollout of 100,000 spans, 10,000 deep, is read whole', () => {
   const deep = Array.from({ length: 10_000 }, (_, i): SpanSpec => ({
     id: `d${i}`,
     at: i,
@@ -261,6 +261,8 @@ test('a rollout of 25,000 spans, 10,000 deep, is read whole', () => {
     const place = { parent: `d${i % 10_000}`, at: 10_000 + i }
     return [chat(`c${i}`, place), tool(`t${i}`, place), reward(`r${i}`, 1, place)][i % 3]!
   })
-  const { calls, tools, rewards, tree } = readItems(itemsOf(traces('t', [...deep, ...below])), dialects)
-  expect([calls.length, tools.length, rewards.length, tree.count]).toEqual([5_000, 5_000, 5_000, 25_000])
+  const [stranger] = itemsOf(traces('t', [{ id: 's', parent: 'd9999', at: 20_000 }]))
+  const strangers = Array.from({ length: 75_000 }, (_, i): Item => ({ ...stranger!, span_id: (2 ** 60 + i * 256).toString(16) }))
+  const { calls, tools, rewards, tree } = readItems([...itemsOf(traces('t', [...deep, ...below])), ...strangers], dialects)
+  expect([calls.length, tools.length, rewards.length, tree.count]).toEqual([5_000, 5_000, 5_000, 100_000])
 })
