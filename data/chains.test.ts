@@ -8,10 +8,11 @@ const user = (text: string) => message('user', text)
 const assistant = (text: string) => message('assistant', text)
 
 /** Parents of calls, each a prompt and its completion. */
-const parents = (...calls: [prompt: Message[], completion: Message | null, scope?: string][]) => {
-  const parentOf = chains()
-  return calls.map(([prompt, completion, scope = ''], step) => parentOf({ prompt, ...(completion ? { completion } : {}) }, scope, step))
-}
+const parents = (...calls: [prompt: Message[], completion: Message | null, scope?: string][]) =>
+  chains(
+    calls.map(([prompt, completion]) => ({ prompt, ...(completion ? { completion } : {}) })),
+    (step) => calls[step]![2] ?? '',
+  )
 
 const first: [Message[], Message] = [[user('a')], assistant('b')]
 const second: [Message[], Message] = [[user('a'), assistant('b'), user('c')], assistant('d')]
@@ -46,16 +47,17 @@ test('the longest of several beginnings is extended', () => {
 })
 
 /** The same by definition: everything is told apart by all it holds. */
-function plainly(): ReturnType<typeof chains> {
+function plainly(calls: Parameters<typeof chains>[0], scopes: readonly string[]): number[] {
   const open = new Map<string, number>()
-  return ({ prompt, completion }, scope, step) => {
+  return calls.map(({ prompt, completion }, step) => {
+    const scope = scopes[step]
     const beginnings = prompt.map((_, i) => JSON.stringify([scope, ...prompt.slice(0, i + 1)]))
     const extended = beginnings.findLast((beginning) => open.has(beginning)) ?? ''
     const parent = open.get(extended) ?? -1
     open.delete(extended)
     if (completion) open.set(JSON.stringify([scope, ...prompt, completion]), step)
     return parent
-  }
+  })
 }
 
 test('random conversations make the chains that comparing everything makes', () => {
@@ -65,15 +67,20 @@ test('random conversations make the chains that comparing everything makes', () 
   const texts = Array.from({ length: 20 }, (_, i) => `${'x'.repeat(30)}${i + 10}${'y'.repeat(30)}`).concat('a', '', 'b')
   const any = (role: Message['role']) => message(role, texts[random(texts.length)]!)
   for (let run = 0; run < 50; run++) {
-    const [fast, slow] = [chains(), plainly()]
+    const calls: { prompt: Message[]; completion: Message | undefined }[] = []
+    const scopes: string[] = []
+    const [asker, answerer] = run % 5 === 0 ? (['assistant', 'user'] as const) : (['user', 'assistant'] as const)
     let said: Message[] = []
     for (let step = 0; step < 20; step++) {
       if (random(5) === 0) said = said.slice(0, random(said.length + 1))
-      said = [...said, any('user')]
-      const call = { prompt: said, completion: random(6) === 0 ? undefined : any('assistant') }
-      const scope = `agent ${random(2)}`
-      expect(fast(call, scope, step)).toBe(slow(call, scope, step))
-      if (call.completion) said = [...said, call.completion]
+      said = [...said, any(asker)]
+      const completion = random(6) === 0 ? undefined : any(answerer)
+      calls.push({ prompt: said, completion })
+      scopes.push(`agent ${random(2)}`)
+      // Every tenth run asks single questions.
+      if (run % 10 === 9) said = []
+      else if (completion) said = [...said, completion]
     }
+    expect(chains(calls, (step) => scopes[step]!)).toEqual(plainly(calls, scopes))
   }
 })

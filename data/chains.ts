@@ -5,12 +5,15 @@ import type { Message } from './dialect.ts'
 import type { Call } from './rollout.ts'
 import { lookOf, sameMessage } from './share_messages.ts'
 
+type Conversed = Pick<Call, 'prompt' | 'completion'>
+
 /**
- * Calls are given in order. The answer is the step of the earlier call of the same scope whose prompt and completion
- * begin this prompt, message by message; -1 where there is none. Chains are linear: each step is extended once at
+ * Calls are given in order. The answer for each is the step of the earlier call of the same scope whose prompt and completion
+ * begin its prompt, message by message; -1 where there is none. Chains are linear: each step is extended once at
  * most, and a second branch begins anew.
  */
-export function chains(): (call: Pick<Call, 'prompt' | 'completion'>, scope: string, step: number) => number {
+export function chains(calls: readonly Conversed[], scopeOf: (step: number) => string): number[] {
+  if (!someGoOn(calls)) return calls.map(() => -1)
   // Equal messages get one number, and so do equal beginnings of conversations: an earlier beginning and a message.
   const scopes = numbering<string>()
   const messages = messageNumbers()
@@ -18,8 +21,8 @@ export function chains(): (call: Pick<Call, 'prompt' | 'completion'>, scope: str
   const open = new Map<number, number>()
   const extend = (beginning: number, message: Message) => beginnings(beginning * MAX_MESSAGES + messages(message))
 
-  return ({ prompt, completion }, scope, step) => {
-    let beginning = -1 - scopes(scope)
+  return calls.map(({ prompt, completion }, step) => {
+    let beginning = -1 - scopes(scopeOf(step))
     let extended = -1
     for (const message of prompt) {
       beginning = extend(beginning, message)
@@ -29,7 +32,13 @@ export function chains(): (call: Pick<Call, 'prompt' | 'completion'>, scope: str
     open.delete(extended)
     if (completion) open.set(extend(beginning, completion), step)
     return parent
-  }
+  })
+}
+
+/** Whether any prompt holds what may be an answer. In a run of single questions nothing has to be told apart. */
+function someGoOn(calls: readonly Conversed[]): boolean {
+  const roles = new Set(calls.map(({ completion }) => completion?.role))
+  return calls.some(({ prompt }) => prompt.some(({ role }) => roles.has(role)))
 }
 
 /** Distinct messages of one rollout; as many beginnings still make an exact integer with them. */

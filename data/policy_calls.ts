@@ -52,13 +52,16 @@ export function selectPolicyCalls(rollout: Rollout, policyOf: (call: Call) => st
     picked.map(({ call }) => call),
     reward_options,
   )
-  const parentOf = chains()
+  const parents = chains(
+    picked.map(({ call }) => call),
+    (step) => `${picked[step]!.policy} ${picked[step]!.call.agent ?? ''}`,
+  )
   const transitions = picked.map(({ call, policy }, step): Transition => {
     const { intermediate, parts } = given[step]!
     return {
       step,
       span_id: call.span_id,
-      parent_step: parentOf(call, `${policy} ${call.agent ?? ''}`, step),
+      parent_step: parents[step]!,
       trace_id: call.trace_id,
       policy,
       policy_version: call.policy_version ?? null,
@@ -68,7 +71,7 @@ export function selectPolicyCalls(rollout: Rollout, policyOf: (call: Call) => st
       call,
       reward_outcome: rewards.outcome,
       reward_intermediate: intermediate,
-      reward_parts: { ...rewards.parts, ...parts },
+      reward_parts: parts === NO_PARTS ? rewards.parts : { ...rewards.parts, ...parts },
       return: null,
       advantage: null,
       weight: rollout.mode === 'val' ? 0 : 1,
@@ -141,7 +144,8 @@ function stepRewards(
   return given
 }
 
-const NOTHING: StepReward = { intermediate: null, parts: {} }
+const NO_PARTS: StepReward['parts'] = {}
+const NOTHING: StepReward = { intermediate: null, parts: NO_PARTS }
 
 function added(a: StepReward, b: StepReward): StepReward {
   const parts = { ...a.parts }
