@@ -92,9 +92,9 @@ export interface Tool extends Place, Omit<ToolReading, 'kind'> {
   /** span_id of the call whose completion asked for it; '' where unknown. */
   readonly requested_by: string
   /** Set by `air`. */
-  readonly air_class?: AirClass
+  readonly air_class?: AirClass | undefined
   /** Why, in words. */
-  readonly air_rule?: string
+  readonly air_rule?: string | undefined
 }
 
 export interface Agent extends Place, Omit<AgentReading, 'kind'> {}

@@ -68,14 +68,16 @@ export default processor({
   },
   create({ mode, c, cap, anneal, rules }, { count }) {
     const classify = classifier(rules)
-    const judged = (tool: Tool): Tool => {
+    const judged = (tool: Tool, requested_by: string): Tool => {
+      if (!judgeable(tool)) return requested_by === tool.requested_by ? tool : { ...tool, requested_by }
       const { air_class, air_rule } = classify(tool)
-      return { ...tool, air_class, air_rule }
+      return { ...tool, requested_by, air_class, air_rule }
     }
     return {
       process(rollout: Rollout): Rollout {
         if (mode === 'off') return { ...rollout, air_mode: mode }
-        const tools = attributed(rollout).map((tool) => (judgeable(tool) ? judged(tool) : tool))
+        const requestedBy = askers(rollout)
+        const tools = rollout.tools.map((tool, i) => judged(tool, requestedBy(tool, i)))
         for (const [air_class, n] of tally(tools)) count('leyden_air_tools', n, { class: air_class })
         const transitions = sparingOutages(rollout.transitions, tools)
         const air_weight = mode === 'potential' ? c : cap * annealed(oldestVersion(transitions), anneal)
@@ -103,16 +105,15 @@ function tally(tools: readonly Tool[]): Map<string, number> {
   return classes
 }
 
-/** Where no id names the call that asked for a tool, the tree tells which one led to it. */
-function attributed({ tree, calls, tools }: Rollout): readonly Tool[] {
-  if (tools.every((tool) => tool.requested_by !== '')) return tools
+/** Which call asked for each tool: where no id names it, the tree tells which one led to it. */
+function askers({ tree, calls, tools }: Rollout): (tool: Tool, i: number) => string {
+  if (tools.every((tool) => tool.requested_by !== '')) return (tool) => tool.requested_by
   const asking = calls.filter((call) => !call.judged)
   const { tree: whole, nodes } = place(tree, [...asking, ...tools])
-  const callAt = new Map(asking.map((call, i) => [nodes[i]!, call.span_id]))
+  const callAt = new Array<string | undefined>(whole.count)
+  asking.forEach((call, i) => (callAt[nodes[i]!] = call.span_id))
   const last = lastBefore(causalityOf(whole), nodes.slice(0, asking.length))
-  return tools.map((tool, i) =>
-    tool.requested_by === '' ? { ...tool, requested_by: callAt.get(last[nodes[asking.length + i]!]!) ?? '' } : tool,
-  )
+  return (tool, i) => tool.requested_by || (callAt[last[nodes[asking.length + i]!]!] ?? '')
 }
 
 /** A call whose tool met an outage that the run never got over is not trained: what it was worth cannot be told. */
