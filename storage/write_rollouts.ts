@@ -31,6 +31,8 @@ import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
 
 /** Larger blocks only cost memory. */
 const BLOCK_BYTES = 16_000_000
+/** A larger one is not kept to be filled again. */
+const KEEP_BYTES = 8 << 20
 /** A revision that is never live. */
 const NEVER = 0
 
@@ -109,6 +111,9 @@ function outlineOf(rollout: Rollout): Outlined {
 }
 
 export function rolloutWriter({ insert, count }: Options): RolloutWriter {
+  /** A block of each table, to be filled again: V8 is slow to let go of memory outside of its heap. */
+  const spare = new Map<string, Rows>()
+
   async function writeRevision(
     rollouts: readonly Rollout[],
     isNew: (reward: Reward) => boolean,
@@ -170,7 +175,8 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
   /** Stores rollouts in blocks of whole ones, and returns what was refused. The same revisions are the same blocks, however often they are sent. */
   async function store<T>(table: Table<T>, rollouts: readonly Rollout[], at: number, abort?: AbortSignal): Promise<Refused<Row<T>>[]> {
     const refused: Refused<Row<T>>[] = []
-    const block = openRows()
+    const block = spare.get(table.name) ?? openRows()
+    spare.delete(table.name)
     let rows: Row<T>[] = []
     for (const [i, rollout] of rollouts.entries()) {
       for (const row of rowsOf(table, rollout)) rows.push(put(block, table, row, at))
@@ -184,6 +190,7 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
       block.length = block.count = 0
       rows = []
     }
+    if (block.bytes.length <= KEEP_BYTES) spare.set(table.name, block)
     return refused
   }
 
