@@ -164,7 +164,7 @@ test('TLS goes both ways: the server shows its certificate, and we ours', async 
   const { url } = await httpPeer(firstly(200, PROTOBUF), server)
   await (await sendingBy(otlpHttp, { endpoint: url, tls: client })).send([spanBatch()])
   const { cert_file: _, key_file: __, ...stranger } = client
-  for (const tls of [stranger, {}]) {
+  for (const tls of [stranger, {}, { ...client, server_name_override: 'elsewhere' }]) {
     const { send } = await sendingBy(otlpHttp, { endpoint: url, tls, retry_on_failure: { enabled: false } })
     await expect(send([spanBatch()])).rejects.toThrow(Refused)
   }

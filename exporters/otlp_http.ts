@@ -1,9 +1,12 @@
-// Passes spans and log records on by OTLP over HTTP, as the protobuf bytes in which they came.
+// Passes spans and log records on by OTLP over HTTP, as the protobuf bytes in which they came. By undici's dispatcher, which costs half of what
+// node:http does, and a quarter of gRPC: whoever answers agents in the same process would make them wait for that.
 
-import { request as httpRequest, Agent as HttpAgent, type IncomingMessage } from 'node:http'
-import { request as httpsRequest, Agent as HttpsAgent } from 'node:https'
+import type { Socket } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+
+import { buildConnector, Client, util } from 'undici'
 
 import { partialSuccess, readStatus } from '../data/otlp_reply.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
@@ -51,44 +54,48 @@ export default exporter({
       ...(compression === 'gzip' && { 'content-encoding': 'gzip' }),
       ...headers,
     }
-    const plainAgent = new HttpAgent({ keepAlive: true })
-    let tlsAgent: HttpsAgent | undefined
+    let ours: ConnectionOptions = {}
+    /** By origin, those that wait for a request. */
+    const idle = new Map<string, Connection[]>()
+    const open = new Set<Connection>()
 
-    /** Resolves with the answer, whatever its status, and its body. */
-    function post(url: URL, body: Buffer, signal: AbortSignal): Promise<{ answer: IncomingMessage; bytes: Buffer }> {
-      return new Promise((resolve, reject) => {
-        const options = { method: 'POST', headers: { ...fixed, 'content-length': body.length }, signal }
-        const sent =
-          url.protocol === 'https:'
-            ? httpsRequest(url, { ...options, agent: tlsAgent! })
-            : httpRequest(url, { ...options, agent: plainAgent })
-        const reply = async (answer: IncomingMessage) => ({ answer, bytes: await read(answer) })
-        // Whoever answers early must not be sent the rest later: its memory may hold something else by then.
-        const cutOff = () => void (sent.writableFinished || sent.destroy())
-        sent
-          .on('response', (answer) => resolve(reply(answer).finally(cutOff)))
-          .on('error', reject)
-          .end(body)
+    async function post(url: URL, body: Buffer, signal: AbortSignal): Promise<Answer> {
+      const waiting = idle.get(url.origin) ?? []
+      idle.set(url.origin, waiting)
+      const connection = waiting.pop() ?? connectTo(url.origin, ours)
+      open.add(connection)
+      const answer = await ask(connection, url, fixed, body, signal).catch((error: unknown) => {
+        close(connection)
+        throw error
       })
+      // Whoever answers early must not be sent the rest later: its memory may hold something else by then.
+      if (answer.cutOff || connection.isSending()) close(connection)
+      else waiting.push(connection)
+      return answer
+    }
+
+    function close(connection: Connection): void {
+      open.delete(connection)
+      connection.client.destroy(() => {})
     }
 
     return {
       async start() {
-        tlsAgent = new HttpsAgent({ keepAlive: true, ...(await loadClientTls(tls)) })
+        ours = await loadClientTls(tls)
       },
       async export(batches: readonly SpanBatch[], signal: 'traces' | 'logs', abort) {
         const url = urls[signal]
         if (!url) throw new Permanent(`either endpoint or ${signal}_endpoint must be specified`)
         const body = merged(batches)
-        const { answer, bytes } = await post(url, compression === 'gzip' ? await promisify(gzip)(body) : body, abort)
-        const inProtobuf = answer.headers['content-type']?.startsWith(PROTOBUF)
-        if (answer.statusCode! < 200 || answer.statusCode! > 299)
-          throw failureOf(url, answer, inProtobuf ? readStatus(bytes).message : shown(bytes))
+        const answer = await post(url, compression === 'gzip' ? await promisify(gzip)(body) : body, abort)
+        const { status, headers, bytes } = answer
+        const inProtobuf = headers['content-type']?.toString().startsWith(PROTOBUF)
+        if (status < 200 || status > 299) throw failureOf(url, answer, inProtobuf ? readStatus(bytes).message : shown(bytes))
         if (inProtobuf) reportPartial(partialSuccess(signal, bytes), signal, context)
       },
       async shutdown() {
-        plainAgent.destroy()
-        tlsAgent?.destroy()
+        for (const connection of open) close(connection)
+        idle.clear()
       },
     }
   },
@@ -103,22 +110,79 @@ function urlFor(whole: string | null, endpoint: string | null, path: string): UR
   return endpoint === null ? undefined : new URL(endpoint.replace(/\/$/, '') + path)
 }
 
-async function read(answer: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > MAX_ANSWER_BYTES) break
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
+/** One request at a time. */
+interface Connection {
+  readonly client: Client
+  /** Whether some of what it was given to send is not sent yet. */
+  isSending(): boolean
+}
+
+interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[]>>
+  readonly bytes: Buffer
+  /** Whether more came than anybody reads. */
+  readonly cutOff: boolean
+}
+
+/** Without limits of its own: an attempt has one, which the queue sees to. */
+function connectTo(origin: string, ours: ConnectionOptions): Connection {
+  const connect = buildConnector({ ...ours, timeout: 0 } as buildConnector.BuildOptions)
+  let socket: Socket | null = null
+  const client = new Client(origin, {
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect: (options, callback) =>
+      connect(options, (...result) => {
+        socket = result[1]
+        callback(...result)
+      }),
+  })
+  return { client, isSending: () => socket !== null && socket.writableLength > 0 }
+}
+
+/** Resolves with the answer, whatever its status. */
+function ask({ client }: Connection, url: URL, headers: Record<string, string>, body: Buffer, signal: AbortSignal): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    const chunks: Buffer[] = []
+    let answer = { status: 0, headers: {} as Answer['headers'] }
+    let size = 0
+    const end = (cutOff: boolean) => resolve({ bytes: Buffer.concat(chunks), cutOff, ...answer })
+    const stop = () => void client.destroy(signal.reason as Error, () => {})
+    signal.addEventListener('abort', stop)
+    client.dispatch(
+      { path: url.pathname + url.search, method: 'POST', headers, body },
+      {
+        onConnect() {},
+        onHeaders(status, raw) {
+          answer = { status, headers: util.parseHeaders(raw) as Answer['headers'] }
+          return true
+        },
+        onData(chunk) {
+          size += chunk.length
+          if (size > MAX_ANSWER_BYTES) end(true)
+          else chunks.push(chunk)
+          return true
+        },
+        onComplete() {
+          signal.removeEventListener('abort', stop)
+          end(false)
+        },
+        onError(error) {
+          signal.removeEventListener('abort', stop)
+          reject(error)
+        },
+      },
+    )
+  })
 }
 
 const shown = (bytes: Buffer): string => bytes.toString('utf8', 0, SHOWN_BYTES).trim()
 
-function failureOf(url: URL, { statusCode, headers }: IncomingMessage, said: string): Error {
-  const message = `${url.origin}${url.pathname} answered ${statusCode}${said && `: ${said}`}`
-  return failure(message, RETRYABLE.has(statusCode!), retryAfter(headers['retry-after']))
+function failureOf(url: URL, { status, headers }: Answer, said: string): Error {
+  const message = `${url.origin}${url.pathname} answered ${status}${said && `: ${said}`}`
+  return failure(message, RETRYABLE.has(status), retryAfter(headers['retry-after']?.toString()))
 }
 
 /** Seconds, or a date. */
