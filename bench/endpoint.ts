@@ -46,7 +46,7 @@ async function measure(seconds: number, ends: (() => Promise<void> | void)[]): P
   ends.push(() => upstream.child.disconnect())
   const proxy = await startPeer('endpoint_peer.js', 'proxy', String(upstream.port))
   ends.push(() => proxy.child.disconnect())
-  const elsewhere = await startPeer('grpc_server.js', 'own', '/opentelemetry.proto.collector.trace.v1.TraceService/Export')
+  const elsewhere = await startPeer('endpoint_peer.js', 'pipeline')
   ends.push(() => elsewhere.child.disconnect())
   const started = (leyden: MeasuredLeyden): MeasuredLeyden => {
     pin(1, [leyden.child.pid!])
@@ -71,7 +71,7 @@ async function measure(seconds: number, ends: (() => Promise<void> | void)[]): P
   ends.push(() => end(pipeline.child, 'SIGKILL'))
   const another = await startClickHouse()
   ends.push(another.stop)
-  const beside = started(await startEndpoint(clickhouse, upstream.port, pipeline.grpc, true))
+  const beside = started(await startEndpoint(clickhouse, upstream.port, pipeline.http, true))
   const whole = started(await startWhole(another, upstream.port))
   pin(0, [pipeline.child.pid!, another.pid])
   const all = [

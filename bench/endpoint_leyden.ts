@@ -23,7 +23,7 @@ const ENDPOINT_FLAGS = ['--max-semi-space-size=16', '--initial-old-space-size=64
 const PIPELINE = 'connectors: {rollouts: {root_grace: 1h, idle_timeout: 1h}}'
 
 /** Where an endpoint of its own sends calls: on the core of the client, not on its. */
-export async function startPipeline({ folder, store }: ClickHouse): Promise<{ child: ChildProcess; grpc: number }> {
+export async function startPipeline({ folder, store }: ClickHouse): Promise<{ child: ChildProcess; http: number }> {
   const [grpc, http, scores, health] = (await freePorts(4)) as [number, number, number, number]
   const overlay = join(folder, 'pipeline.yaml')
   await writeFile(
@@ -36,13 +36,13 @@ ${PIPELINE}
 ${service(store, health)}
 `,
   )
-  return { child: await launchLeyden(['config/pipeline.yaml', overlay], health), grpc }
+  return { child: await launchLeyden(['config/pipeline.yaml', overlay], health), http }
 }
 
 export async function startEndpoint(
   { folder, store }: ClickHouse,
   upstream: number,
-  grpc: number,
+  pipeline: number,
   decoder = false,
 ): Promise<MeasuredLeyden> {
   const [port, health] = (await freePorts(2)) as [number, number]
@@ -52,7 +52,7 @@ export async function startEndpoint(
     `
 receivers:
 ${receiver(port, upstream, decoder ? ownModels(folder) : [])}
-exporters: {otlp_grpc: {endpoint: "http://localhost:${grpc}"}}
+exporters: {otlp_http: {endpoint: "http://localhost:${pipeline}"}}
 ${service(store, health)}
 `,
   )

@@ -1,5 +1,6 @@
 // What stands around the endpoint when it is measured, each in a process of its own: `endpoint_peer.js upstream` answers every request at
-// once, `endpoint_peer.js proxy <port>` passes requests on to it and records nothing. Each sends its port to its parent.
+// once, `endpoint_peer.js proxy <port>` passes requests on to it and records nothing, `endpoint_peer.js pipeline` acknowledges spans and does
+// nothing with them. Each sends its port to its parent.
 
 import { Agent, createServer, request as send, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -43,7 +44,14 @@ function passOn(port: number): (request: IncomingMessage, response: ServerRespon
   }
 }
 
+function acknowledge(request: IncomingMessage, response: ServerResponse): void {
+  request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/x-protobuf', 'content-length': 0 }).end())
+}
+
 const [, , kind, port] = process.argv
-const server = createServer({ keepAliveTimeout: 60_000 }, kind === 'upstream' ? answer : passOn(Number(port)))
+const server = createServer(
+  { keepAliveTimeout: 60_000 },
+  kind === 'upstream' ? answer : kind === 'pipeline' ? acknowledge : passOn(Number(port)),
+)
 server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port))
 process.on('disconnect', () => process.exit())

@@ -37,7 +37,7 @@ beforeAll(async () => {
   })
   start(['run', ...config('endpoint')], {
     'receivers.openai.endpoint': `127.0.0.1:${ports.openai}`,
-    'exporters.otlp_grpc.endpoint': `http://127.0.0.1:${ports.grpc}`,
+    'exporters.otlp_http.endpoint': `http://127.0.0.1:${ports.http}`,
   })
   await processes[0]!.says('Everything is ready')
   await processes[2]!.says('A version of a policy answers')
