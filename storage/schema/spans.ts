@@ -1,6 +1,6 @@
 // What arrived, and which rollout it belongs to.
 
-import { deduplicated, durable } from './settings.ts'
+import { deduplicated, durable, fewAtATime } from './settings.ts'
 
 /** The only part of the schema that the configuration decides. */
 export const spansTtl = (ttl: number): string => `toDateTime(received_at) + toIntervalSecond(${Math.ceil(ttl / 1_000)})`
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS rollout_members (
   INDEX rollout_ids rollout_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(joined_at)
 ORDER BY (tenant, trace_id)
-SETTINGS index_granularity = 1024, ${durable}`
+SETTINGS index_granularity = 1024, ${durable}, ${fewAtATime}`
 
 // Attributes that a late reward may name its rollout by: response ids, sessions, and what join_keys lists. The newest rollout has it.
 export const rolloutKeys = `
