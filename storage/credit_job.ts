@@ -160,6 +160,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   async function creditAnew(rollouts: readonly KnownRollout[], become: Become, { settled, after }: AgainOptions): Promise<void> {
     await lease.hold()
     const { groups, alone } = await groupsOf(writer, rollouts)
+    const stored = rolloutsOfGroups(writer, groups, alone)
     const versions = await lastVersions(writer, groups)
     const revisions = new Map<string, number>()
     const wanted = new Set(rollouts.map(keyOf))
@@ -185,7 +186,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     const left: (readonly [string, readonly RolloutRow[]])[] = []
     const lacking: RolloutRow[] = []
     const turn = turns()
-    for await (const rows of rolloutsOfGroups(writer, groups, alone)) {
+    for await (const rows of stored) {
       const numbers = await revisionsAnew(writer, () => [...rows].filter(({ returns }) => returns.length > 0))
       for (const [key, number] of numbers) revisions.set(key, number)
       for (const [group, own] of byGroup(rows)) {

@@ -94,6 +94,26 @@ test('hundreds of scores at once find their rollouts, whatever these are called'
   )
 })
 
+test('more groups than are read together are all credited, each with its own', async () => {
+  const all = Array.from({ length: 650 }, (_, i) => i)
+  const rollouts = all.map((i) => {
+    const group = { group_id: `portion-${i}`, group_size: 1, task_id: '', attempt_id: '' }
+    return rollout({ ...group, rollout_id: `portion-${i}`, calls: 1, reward: 0, credit, covered_until: 1 })
+  })
+  await storage.writeRevision(rollouts)
+  await storage.commit(rollouts)
+  const credited = (version: number) =>
+    storage.rows<{ name: string; value: number }>(`
+      SELECT rollout_id AS name, return AS value FROM transitions
+      WHERE startsWith(group_id, 'portion-') AND credit_version = ${version}
+        AND group_id IN (SELECT group_id FROM credits WHERE credit_version = ${version})`)
+  await expect.poll(async () => (await credited(1)).length, { timeout: 5_000 }).toBe(all.length)
+  const late = all.map((i) => ({ ...score(`portion-${i}`, i), group_id: `portion-${i}` }))
+  expect(await storage.creditLate(late)).toEqual([])
+  const found = new Map((await credited(2)).map(({ name, value }) => [name, value]))
+  expect(found).toEqual(new Map(all.map((i) => [`portion-${i}`, i])))
+})
+
 test('a rollout of more steps than are staged together is credited to its last', async () => {
   const calls = 70
   const one = rollout({ rollout_id: 'long', task_id: '', attempt_id: '', group_id: '', calls, reward: 0, credit, covered_until: 1 })

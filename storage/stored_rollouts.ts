@@ -51,31 +51,36 @@ export async function groupsOf(
 }
 
 /**
- * Those of these groups, and these if they have none, as far as they were ever credited: group by group, and so many groups after the others. While
- * some are looked at, the next are on their way.
+ * Those of these groups, and these if they have none, as far as they were ever credited: group by group, and so many groups after the others. The
+ * first are on their way from now on, and while some are looked at, the next are.
  */
-export async function* rolloutsOfGroups(
-  deps: Deps,
-  groups: readonly string[],
-  alone: readonly string[] = [],
-): AsyncGenerator<StoredRollouts> {
-  const portions = [
-    ...inPortions(groups).map((ids) => ({ ids, ofGroups: true })),
-    ...inPortions(alone).map((ids) => ({ ids, ofGroups: false })),
-  ]
-  let next: Promise<StoredRollouts> | undefined
-  for (const { ids, ofGroups } of portions) {
-    const before = next
-    next = readRollouts(deps, ids, ofGroups)
-    // Nobody need hear of one that is not waited for any more.
-    next.catch(() => {})
-    if (before) yield await before
-  }
-  if (next) yield await next
+export function rolloutsOfGroups(deps: Deps, groups: readonly string[], alone: readonly string[] = []): AsyncGenerator<StoredRollouts> {
+  return oneAhead([
+    ...inPortions(groups).map((ids) => () => readRollouts(deps, ids, true)),
+    ...inPortions(alone).map((ids) => () => readRollouts(deps, ids, false)),
+  ])
 }
 
 const inPortions = (ids: readonly string[]): string[][] =>
   Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => ids.slice(i * TOGETHER, (i + 1) * TOGETHER))
+
+/** What these tasks resolve with, in their order. One is under way while what came before it is looked at. */
+function oneAhead<T>(tasks: readonly (() => Promise<T>)[]): AsyncGenerator<T> {
+  const start = (i: number) => {
+    const task = tasks[i]?.()
+    // Nobody need hear of one that is not waited for any more.
+    task?.catch(() => {})
+    return task
+  }
+  let next = start(0)
+  return (async function* () {
+    for (let i = 1; next; i++) {
+      const value = await next
+      next = start(i)
+      yield value
+    }
+  })()
+}
 
 /** Of these revisions, by routeKey: JSON. */
 export async function outlinesOf({ client, run }: Deps, rollouts: readonly RolloutRow[]): Promise<Map<string, Buffer>> {
