@@ -85,8 +85,9 @@ export function putCredit(
   assigned?: Assigned,
 ): void {
   const { rollouts, rows, few } = credit
-  if (advantages.length > 0) rollouts.push(rollout)
   const { rollout_id, attempt_id, revision } = rollout
+  // Not the rollout itself: what hangs on it would be kept for as long as thousands are credited, and moved by garbage collection.
+  if (advantages.length > 0) rollouts.push({ rollout_id, attempt_id, revision })
   for (let first = 0; first < advantages.length; first += STEPS) {
     const steps = assigned ? assigned.steps.slice(first, first + STEPS) : NONE
     const staged: Staged = {
