@@ -12,6 +12,7 @@ const MAX_WRAPPERS = 4
  * `{"input_str": …, "inputs": {…}, "tags": …}`; positional ones come out as a list.
  */
 export function unwrapArguments(value: Value | undefined): string | undefined {
+  if (typeof value === 'string' && !MAY_BE_WRAPPED.test(value)) return value
   const record = recordOf(decode(value).value)
   if (!record) return jsonOf(value)
   if ('args' in record && 'kwargs' in record) {
@@ -22,6 +23,9 @@ export function unwrapArguments(value: Value | undefined): string | undefined {
   return jsonOf(value)
 }
 
+/** A key of a wrapper, or an escape that may spell one: what has neither need not be parsed. */
+const MAY_BE_WRAPPED = /kwargs|input_str|\\[^nrt"'\\/]/
+
 /** The text that the tool returned, and the id of the call it answers where LangChain's ToolMessage carries one. */
 export function unwrapResult(value: Value | undefined): { text: string | undefined; call_id: string | undefined } {
   const innermost = payloadsOf(value).at(-1)
@@ -29,14 +33,30 @@ export function unwrapResult(value: Value | undefined): { text: string | undefin
   return { text: jsonOf(innermost.content), call_id: textOf(innermost.tool_call_id) }
 }
 
-/** A result as an object, and the objects wrapped in it, from the outside in. */
-export function payloadsOf(result: Value | undefined): ValueRecord[] {
+/** A result as an object, and the objects wrapped in it, from the outside in. Who asks for the latest one is answered at once. */
+export function payloadsOf(result: Value | undefined): readonly ValueRecord[] {
+  if (typeof result !== 'string') return unwrapped(result)
+  if (result !== latest.result) latest = { result, payloads: unwrapped(result) }
+  return latest.payloads
+}
+
+/** Of every tool they are asked for twice: for its result, and for the verdict. */
+let latest: { readonly result: string; readonly payloads: readonly ValueRecord[] } = { result: '', payloads: [] }
+
+function unwrapped(result: Value | undefined): ValueRecord[] {
   const payloads: ValueRecord[] = []
-  for (let payload = recordOf(decode(result).value); payload && payloads.length < MAX_WRAPPERS;) {
+  for (let payload = recordOf(decode(result).value); payload && payloads.length < MAX_WRAPPERS; payload = wrappedIn(payload)) {
     payloads.push(payload)
-    payload = RESULT_WRAPPERS.map((key) => recordOf(decode(payload![key]).value)).find((inner) => inner !== undefined)
   }
   return payloads
+}
+
+function wrappedIn(payload: ValueRecord): ValueRecord | undefined {
+  for (const key of RESULT_WRAPPERS) {
+    const inner = payload[key] === undefined ? undefined : recordOf(decode(payload[key]).value)
+    if (inner) return inner
+  }
+  return undefined
 }
 
 /** Equal for the same arguments, however they are spelled and ordered. */

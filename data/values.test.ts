@@ -8,18 +8,25 @@ describe('decode', () => {
     ['[1, {"a": null}]', [1, { a: null }]],
     ["{'a': [1, None, True], 'b': ('x', \"it's\")}", { a: [1, null, true], b: ['x', "it's"] }],
     ['plain text', 'plain text'],
+    ['', ''],
+    ['[REDACTED]', '[REDACTED]'],
+    ['\n [1]', [1]],
+    ['\u00a0\ufeff{"a": 1}\u2003', { a: 1 }],
     [Buffer.from('{"a": 1}'), { a: 1 }],
     [7, 7],
   ])('reads %j', (value, decoded) => {
     expect(decode(value)).toEqual({ value: decoded, truncated: false })
   })
 
-  test.each(['[{"role": "user", "par', "{'a': 'b", '[1, 2 ...[TRUNCATED: original length 60000]', '[]...[truncated]'])(
-    'sees that %j was cut',
-    (value) => {
-      expect(decode(value)).toEqual({ value: undefined, truncated: true })
-    },
-  )
+  test.each([
+    '[{"role": "user", "par',
+    "{'a': 'b",
+    '[1, 2 ...[TRUNCATED: original length 60000]',
+    '[]...[truncated]',
+    'text ...[TRUNCATED]\u00a0\n',
+  ])('sees that %j was cut', (value) => {
+    expect(decode(value)).toEqual({ value: undefined, truncated: true })
+  })
 })
 
 describe('a Python literal', () => {

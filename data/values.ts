@@ -35,7 +35,7 @@ export const isConcealed = (text: string): boolean =>
   text.length <= LONGEST_PLACEHOLDER && (isUnwritten(text) || REDACTED.has(text.trim()) || HIDDEN.test(text.trim()))
 
 /** Whether a length limit that leaves a mark cut the text. */
-export const isCut = (text: string): boolean => CUT_MARK.test(text.slice(-80))
+export const isCut = (text: string): boolean => mayBe(text.charCodeAt(text.length - 1), BRACKET_END) && CUT_MARK.test(text.slice(-80))
 
 /** Text that says something: no placeholder, and an id even where it was sent as a number. */
 export function textOf(value: Value | undefined): string | undefined {
@@ -89,12 +89,17 @@ export interface Decoded {
 /** JSON or Python in text becomes the value it describes; any other text stays text. */
 export function decode(value: Value | undefined): Decoded {
   const text = value instanceof Uint8Array ? Buffer.from(value).toString() : value
-  if (typeof text !== 'string') return { value: text, truncated: false }
+  if (typeof text !== 'string') return text === undefined ? NOTHING : { value: text, truncated: false }
   if (isCut(text)) return { value: undefined, truncated: true }
-  if (!/^\s*[[{]/.test(text) || HIDDEN.test(text)) return { value: text, truncated: false }
+  if (!mayBe(text.charCodeAt(0), BRACKET, BRACE) || !/^\s*[[{]/.test(text) || HIDDEN.test(text)) return { value: text, truncated: false }
   const parsed = parseJson(text) ?? parsePythonLiteral(text)
   return parsed === undefined ? { value: undefined, truncated: true } : { value: parsed, truncated: false }
 }
+
+const NOTHING: Decoded = { value: undefined, truncated: false }
+
+/** Whether a text that begins or ends so may do so with one of these, blanks aside. Most texts are told by it. */
+const mayBe = (code: number, one: number, other = one): boolean => code === one || code === other || code <= SPACE || code >= 0x80
 
 /** The same of messages, whose long texts may be in bytes. A placeholder in their place is none. */
 export function decodeMessages(value: Value | undefined): Decoded {
@@ -114,6 +119,7 @@ function mayBeCut(json: Uint8Array): boolean {
 }
 
 const BRACKET = '['.charCodeAt(0)
+const BRACE = '{'.charCodeAt(0)
 const BRACKET_END = ']'.charCodeAt(0)
 const SPACE = ' '.charCodeAt(0)
 /** decode() looks at so many characters. */
