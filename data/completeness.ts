@@ -3,7 +3,7 @@
 
 import type { Flag, Message, Part } from './dialect.ts'
 import { textEnd, textEndsWith, textIncludes, textOfPart, textSize } from './held_text.ts'
-import { textIn, toolCallsIn, toolResultsIn } from './messages.ts'
+import { asksTools, textIn, toolCallsIn, toolResultsIn } from './messages.ts'
 import type { Call } from './rollout.ts'
 import { isCut, isRedacted, LONGEST_PLACEHOLDER, MARK_BEGINS } from './values.ts'
 
@@ -95,7 +95,6 @@ function beforeOwnAnswer({ prompt, completion }: Call, ownIds: readonly (string 
   return text !== '' && textIn(last).trim() === text ? prompt.slice(0, -1) : prompt
 }
 
-const asksTools = (message: Message | undefined): boolean => message?.parts.some(({ kind }) => kind === 'tool_call') ?? false
 const tellsOfTools = ({ parts }: Message): boolean => parts.some(({ kind }) => kind === 'tool_call' || kind === 'tool_result')
 
 /** A tool's answer to a call that the prompt does not hold, or calls that nobody answered at all. */

@@ -27,7 +27,12 @@ export function readMessages(value: Value | undefined): Message[] {
   if (typeof value === 'string') return value === '' || isUnwritten(value) ? [] : [{ role: 'user', parts: [{ kind: 'text', text: value }] }]
   if (!Array.isArray(value)) return readMessage(value)
   if (isTuple(value)) return readMessage({ role: value[0]!, content: value[1]! })
-  return value.flatMap((item: Value) => readMessages(item))
+  return allOf(value, readMessages)
+}
+
+/** What is read of each value; most lists have one, and one list is enough for it. */
+function allOf<T>(values: readonly Value[], read: (value: Value) => T[]): T[] {
+  return values.length === 1 ? read(values[0]!) : values.flatMap((value) => read(value))
 }
 
 /** LangChain's `["user", "text"]`. */
@@ -49,8 +54,8 @@ export function readMessage(value: Value | undefined, fallback: Role = 'user'): 
 
 /** Every part that the messages hold, as one assistant message: some providers write one message per part. */
 export function joinMessages(messages: readonly Message[]): Message | undefined {
-  const parts = messages.flatMap((message) => message.parts)
-  return messages.length === 0 ? undefined : { role: 'assistant', parts }
+  if (messages.length === 0) return undefined
+  return { role: 'assistant', parts: messages.length === 1 ? messages[0]!.parts : messages.flatMap(({ parts }) => parts) }
 }
 
 /** Puts system instructions, which some keep apart, in front of the messages. */
@@ -69,6 +74,8 @@ export type ToolResult = Extract<Part, { kind: 'tool_result' }>
 export const toolCallsIn = (message: Message | undefined): ToolCall[] => (message?.parts ?? []).filter((part) => part.kind === 'tool_call')
 export const toolResultsIn = (message: Message | undefined): ToolResult[] =>
   (message?.parts ?? []).filter((part) => part.kind === 'tool_result')
+
+export const asksTools = (message: Message | undefined): boolean => message?.parts.some(({ kind }) => kind === 'tool_call') ?? false
 
 /** The wrappers of OpenInference's flat keys and of LangChain's serialisers. */
 function unwrap(outer: ValueRecord): ValueRecord {
@@ -100,11 +107,14 @@ function roleOf(message: ValueRecord, fallback: Role): Role {
 function partsOf(message: ValueRecord): Part[] {
   if (message.type === 'function_call' || message.type === 'reasoning') return readPart(message)
   const content = message.parts ?? message.contents ?? message.content
-  const parts = [...readReasoning(message.reasoning_content), ...readParts(content)]
+  const reasoning = readReasoning(message.reasoning_content)
+  const parts = reasoning.length === 0 ? readParts(content) : [...reasoning, ...readParts(content)]
   // OpenInference writes the text twice where it also lists the blocks.
   if (message.contents && !parts.some((part) => part.kind === 'text')) parts.push(...readParts(message.content))
+  const calls = toolCallValues(message)
+  if (calls.length === 0) return parts
   const asked = new Set(parts.map((part) => (part.kind === 'tool_call' ? part.id : undefined)))
-  for (const call of toolCallValues(message)) {
+  for (const call of calls) {
     for (const part of readPart(call, 'tool_call'))
       if (part.kind !== 'tool_call' || part.id === undefined || !asked.has(part.id)) parts.push(part)
   }
@@ -134,6 +144,7 @@ function toolMessageParts(message: ValueRecord): Part[] {
 }
 
 function splitResults(role: Role, parts: readonly Part[], name: string | undefined): Message[] {
+  if (parts.length > 0 && !parts.some(isResult)) return [{ role, parts, ...(name ? { name } : {}) }]
   const messages: Message[] = []
   const said = parts.filter((part) => part.kind !== 'tool_result' || part.text !== '' || part.id !== undefined)
   const rest = said.filter((part) => part.kind !== 'tool_result')
@@ -143,6 +154,8 @@ function splitResults(role: Role, parts: readonly Part[], name: string | undefin
   return messages
 }
 
+const isResult = ({ kind }: Part) => kind === 'tool_result'
+
 /** Content: text, one block, a list of blocks, or any of these as JSON. */
 export function readParts(value: Value | undefined): Part[] {
   if (value === undefined || value === null || value === '') return []
@@ -151,7 +164,7 @@ export function readParts(value: Value | undefined): Part[] {
     const { value: decoded } = decode(value)
     return isBlocks(decoded) ? readParts(decoded) : [{ kind: 'text', text: value }]
   }
-  if (Array.isArray(value)) return value.flatMap((block: Value) => readPart(block))
+  if (Array.isArray(value)) return allOf(value, readPart)
   return readPart(value)
 }
 
