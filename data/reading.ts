@@ -47,22 +47,21 @@ export function readItems(
 ): ReadResult {
   const problems: Problem[] = []
   const distinct = Array.isArray(items) ? distinctItems(items as readonly Item[]) : items
-  const { table, told, logs } = seeAll(distinct, dialects, note, problems)
+  const { table, found, carriers, logs } = seeAll(distinct, dialects, note, problems)
   const order = table.byTime()
   const nodes = placesIn(order)
   const tree = buildTree(table, order, nodes)
   if (tree.cycles > 0) problems.push({ reason: 'parent_cycle', span_id: '', detail: `${tree.cycles} parent links were cut` })
   const nodeOf = (trace_id: string, span_id: string) => nodes[table.findText(trace_id, span_id)] ?? -1
 
-  const found: Found[] = []
-  const carriers: Carrier[] = []
   const readings = new Array<Reading | null>(tree.count).fill(null)
-  for (const { number, item, read, carried } of told.sort((a, b) => nodes[a.number]! - nodes[b.number]!)) {
-    const node = nodes[number]!
-    if (read) found.push({ item, node, dialect: read.dialect, reading: read.reading })
-    if (read) readings[node] = read.reading
-    if (carried) carriers.push({ ...carried, node })
+  for (const one of found) {
+    one.node = nodes[one.node]!
+    readings[one.node] = one.reading
   }
+  for (const one of carriers) one.node = nodes[one.node]!
+  found.sort(byNode)
+  carriers.sort(byNode)
   for (const item of logs) {
     const read = readItem(item, dialects, problems)
     if (read) found.push({ item, node: nodeOf(item.trace_id, item.span_id), ...read })
@@ -101,13 +100,10 @@ function anywhere(table: SpanTable, order: Uint32Array): (span_id: string) => nu
   }
 }
 
-/** What a dialect said of a span, by its number in the table; or that it may carry scores: then it is here whole. */
-interface Told {
-  readonly number: number
-  readonly item: Remains
-  readonly read: Pick<Found, 'dialect' | 'reading'> | null
-  readonly carried: Omit<Carrier, 'node'> | null
-}
+/** Where it stands becomes known when all are seen: until then `node` is the span's number in the table. */
+type Placed<T> = Omit<T, 'node'> & { node: number }
+
+const byNode = (a: Placed<unknown>, b: Placed<unknown>): number => a.node - b.node
 
 /** Every span in its place, those that say something read; and log records by time: those of one moment keep their order, which is that of a conversation. */
 function seeAll(
@@ -115,11 +111,12 @@ function seeAll(
   dialects: readonly Dialect[],
   note: (item: Item | Stranger) => void,
   problems: Problem[],
-): { table: SpanTable; told: Told[]; logs: LogRecord[] } {
+): { table: SpanTable; found: Placed<Found>[]; carriers: Placed<Carrier>[]; logs: LogRecord[] } {
   const ask = askerFor(dialects)
   const share = messageSharer()
   const table = spanTable()
-  const told: Told[] = []
+  const found: Placed<Found>[] = []
+  const carriers: Placed<Carrier>[] = []
   const logs: LogRecord[] = []
   for (const item of items) {
     if (item.signal === 'log') {
@@ -131,24 +128,23 @@ function seeAll(
     if (number === -1) continue
     note(item)
     if (item.signal !== 'span') continue
-    const { readers, carriers } = ask(item)
-    const read = readItem(item, readers, problems)
-    if (!read && carriers.length === 0) continue
-    const carried = carriers.length > 0 ? { span: item, dialects: carriers } : null
-    told.push({ number, item: remainsOf(item), read: read && shared(read, share), carried })
+    const asked = ask(item)
+    const read = readItem(item, asked.readers, problems)
+    if (read) found.push({ item: remainsOf(item), node: number, dialect: read.dialect, reading: shared(read.reading, share) })
+    if (asked.carriers.length > 0) carriers.push({ span: item, node: number, dialects: asked.carriers })
   }
-  return { table, told, logs: logs.sort((a, b) => compare(a.time, b.time)) }
+  return { table, found, carriers, logs: logs.sort((a, b) => compare(a.time, b.time)) }
 }
 
-function shared<Read extends Pick<Found, 'reading'>>(read: Read, share: (message: Message) => Message): Read {
-  const { reading } = read
-  if (reading.kind !== 'call') return read
+/** With its messages shared: of a run of many turns each is held once. */
+function shared(reading: Reading, share: (message: Message) => Message): Reading {
+  if (reading.kind !== 'call') return reading
   const { prompt, completion } = reading
-  return { ...read, reading: { ...reading, prompt: prompt.map(share), completion: completion && share(completion) } }
+  return { ...reading, prompt: prompt.map(share), completion: completion && share(completion) }
 }
 
 /** One malformed span costs one span. */
-function readItem(item: Item, dialects: readonly Dialect[], problems: Problem[]): Told['read'] {
+function readItem(item: Item, dialects: readonly Dialect[], problems: Problem[]): Pick<Found, 'dialect' | 'reading'> | null {
   const dialect = dialects.find(({ matches }) => matches(item))
   if (!dialect) return null
   try {
@@ -254,4 +250,7 @@ const toTool = (reading: ToolReading, at: Place, agentAbove: string | undefined)
   agent: agentAbove ?? reading.agent,
   inferred: false,
   requested_by: '',
+  // Here already: a copy that gets further fields takes many times as long as one whose fields get other values.
+  air_class: undefined,
+  air_rule: undefined,
 })

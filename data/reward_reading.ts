@@ -91,13 +91,19 @@ function report(reading: RewardReading, { span_id }: Item, problems: Problem[]):
 
 /** A response id says which call is meant more surely than the span in which the score was written. */
 function targetFinder({ calls, nodeOf, nodeAnywhere }: Run): (target: Target | undefined) => number | undefined {
-  const byResponse = new Map(calls.map(({ response_id, node }) => [response_id, node]))
-  const merged = new Map(calls.flatMap(({ merged_span_ids, node }) => merged_span_ids.map((id) => [id, node] as const)))
+  // Most rewards name neither.
+  const byResponse = once(() => new Map(calls.map(({ response_id, node }) => [response_id, node])))
+  const merged = once(() => new Map(calls.flatMap(({ merged_span_ids, node }) => merged_span_ids.map((id) => [id, node] as const))))
   return (target) => {
     const { response_id, span_id, trace_id } = target ?? {}
-    const call = response_id === undefined ? undefined : byResponse.get(response_id)
+    const call = response_id === undefined ? undefined : byResponse().get(response_id)
     if (call !== undefined || !span_id) return call
-    const node = merged.get(span_id) ?? (trace_id === undefined ? nodeAnywhere(span_id) : nodeOf(trace_id, span_id))
+    const node = merged().get(span_id) ?? (trace_id === undefined ? nodeAnywhere(span_id) : nodeOf(trace_id, span_id))
     return node === -1 ? undefined : node
   }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => (made ??= { value: make() }).value
 }

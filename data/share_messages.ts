@@ -7,23 +7,33 @@ import { hold, sameText, textKeeper, textLook } from './held_text.ts'
 /** As many messages that look alike are compared with a further one. */
 const COMPARED = 8
 
-/** Gives the first message that was equal to this one; else one equal to it, whose long texts are held. */
+/** Gives the first message that was equal to this one; else itself, or one equal to it, with its long texts held. */
 export function messageSharer(): (message: Message) => Message {
-  const alike = new Map<number, Message[]>()
+  // Nearly every look is that of one message.
+  const alike = new Map<number, Message | Message[]>()
   const keep = textKeeper()
 
   return (message) => {
     const look = lookOf(message)
     const known = alike.get(look)
-    const same = known?.find((other) => sameMessage(other, message))
+    const same = Array.isArray(known)
+      ? known.find((other) => sameMessage(other, message))
+      : known && sameMessage(known, message)
+        ? known
+        : undefined
     if (same) return same
-    const parts = message.parts.map(hold)
-    parts.forEach(keep)
-    const kept = { ...message, parts }
-    if (!known) alike.set(look, [kept])
+    const kept = held(message)
+    kept.parts.forEach(keep)
+    if (known === undefined) alike.set(look, kept)
+    else if (!Array.isArray(known)) alike.set(look, [known, kept])
     else if (known.length < COMPARED) known.push(kept)
     return kept
   }
+}
+
+function held(message: Message): Message {
+  const parts = message.parts.map(hold)
+  return parts.every((part, i) => part === message.parts[i]) ? message : { ...message, parts }
 }
 
 /** A look at a few of their bytes tells most messages apart, and only those that look alike are compared whole. */

@@ -3,7 +3,7 @@
 // without a span is inferred; one that nothing is known of stays unknown, and earns nothing.
 
 import type { Verdict } from './dialect.ts'
-import { toolCallsIn, type ToolCall, type ToolResult } from './messages.ts'
+import { asksTools, toolCallsIn, type ToolCall, type ToolResult } from './messages.ts'
 import type { Call, Tool } from './rollout.ts'
 import { argumentsKey, valuesKey } from './tool_values.ts'
 import { fillGaps, isConcealed } from './values.ts'
@@ -25,7 +25,7 @@ type AgentOf = (place: Call | Tool) => number
 
 /** @param calls by start time @param ran what has a span of its own, by start time */
 export function reconcileTools(calls: readonly Call[], ran: readonly Tool[], agentOf: AgentOf): Tool[] {
-  const requests = calls.flatMap(requestsOf)
+  const requests = calls.filter(({ completion }) => asksTools(completion)).flatMap(requestsOf)
   const executed = ran.filter((tool) => !NOT_TOOLS.test(tool.name ?? ''))
   const owners = match(requests, executed, agentOf)
   const strangers = readReports(calls, requests)
@@ -34,7 +34,9 @@ export function reconcileTools(calls: readonly Call[], ran: readonly Tool[], age
     executed.filter((tool) => !owners.has(tool)),
   )
   return [
-    ...executed.map((tool) => (known.has(tool) ? settle(tool, known.get(tool), '') : settle(tool, owners.get(tool)))),
+    ...(owners.size + known.size === 0
+      ? executed
+      : executed.map((tool) => (known.has(tool) ? settle(tool, known.get(tool), '') : settle(tool, owners.get(tool))))),
     ...requests.filter(({ tool }) => !tool).map(({ call, part, report }) => infer(call, part, report, call.span_id)),
     ...strangers.filter(({ tool }) => !tool).map(({ call, part, report }) => infer(call, part, report, '')),
   ].sort((a, b) => (a.start_time < b.start_time ? -1 : a.start_time > b.start_time ? 1 : 0))
@@ -48,6 +50,7 @@ const requestsOf = (call: Call): Request[] =>
 /** Which request each execution answers: by id, else by name and arguments, else by name; within its own agent first. */
 function match(requests: readonly Request[], tools: readonly Tool[], agentOf: AgentOf): Map<Tool, Request> {
   const owners = new Map<Tool, Request>()
+  if (requests.length === 0) return owners
   const byId = new Map(requests.map((request) => [request.part.id, request]))
   const known = (tool: Tool) => tool.call_id !== undefined && byId.has(tool.call_id)
   const take = (tool: Tool, request: Request) => {
@@ -226,27 +229,32 @@ function infer(call: Call, part: ToolCall, report: ToolResult | undefined, reque
     agent: call.agent,
     inferred: true,
     requested_by: requestedBy,
+    air_class: undefined,
+    air_rule: undefined,
   }
 }
 
 /** One execution once: a tool span right inside another of the same name and agent, or two at once for one call id. */
 export function mergeExecutions(tools: readonly Tool[], toolAbove: Int32Array, agentOf: AgentOf): Tool[] {
-  const kept = new Map<number, Tool>()
+  const kept = new Array<Tool | undefined>(toolAbove.length) // by node
+  const nodes: number[] = []
   const byId = new Map<string, Tool>()
   const leader = new Map<number, number>()
   for (const tool of tools) {
     if (tool.node === -1) continue
-    const above = kept.get(leader.get(toolAbove[tool.node]!) ?? toolAbove[tool.node]!)
+    const next = toolAbove[tool.node]!
+    const above = next === -1 ? undefined : kept[leader.get(next) ?? next]
     const twin = tool.call_id === undefined ? undefined : byId.get(tool.call_id)
     const isInside = above && above.name === tool.name && agentOf(above) === agentOf(tool) && sameId(above, tool)
     const isTwin = twin && twin.trace_id === tool.trace_id && twin.end_time > tool.start_time
     const same = isInside ? above : isTwin ? twin : undefined
-    const merged = same ? mergeTwo(kept.get(same.node)!, tool) : tool
-    kept.set(merged.node, merged)
+    const merged = same ? mergeTwo(kept[same.node]!, tool) : tool
+    kept[merged.node] = merged
     if (same) leader.set(tool.node, merged.node)
+    else nodes.push(tool.node)
     if (merged.call_id !== undefined) byId.set(merged.call_id, merged)
   }
-  return [...kept.values(), ...tools.filter(({ node }) => node === -1)]
+  return [...nodes.map((node) => kept[node]!), ...tools.filter(({ node }) => node === -1)]
 }
 
 const sameId = (a: Tool, b: Tool): boolean => a.call_id === undefined || b.call_id === undefined || a.call_id === b.call_id
