@@ -38,8 +38,10 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
   const facts = factsTaker()
   const traces = new Set<string>()
   let spans = 0
-  let started = 0n
-  let ended = 0n
+  let trace = ''
+  // Each as two words, the higher first: no bigint is made of what is only compared.
+  let [startedHigh, startedLow] = [0, 0]
+  let [endedHigh, endedLow] = [0, 0]
   let roots = 0
   let failed = false
   let end: LogRecord | undefined
@@ -49,7 +51,7 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
   function note(item: Item | Stranger): void {
     spans++
     if (item.signal === 'traces') return noteStranger(item)
-    if (item.trace_id !== '') traces.add(item.trace_id)
+    noteTrace(item.trace_id)
     facts.take(item)
     if (item.signal === 'span') noteSpan(item)
     else noteRecord(item)
@@ -57,21 +59,30 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
 
   function noteStranger({ payload, resource: { attributes } }: Stranger): void {
     readHead(payload)
-    traces.add(knownTrace(payload, head.trace_id))
+    noteTrace(knownTrace(payload, head.trace_id))
     facts.takeResource(attributes)
-    notePeriod(timeAt(payload, head.start_time), timeAt(payload, head.end_time))
+    const { start_time, end_time } = head
+    if (start_time !== 0) noteStart(payload.readUInt32LE(start_time + 4), payload.readUInt32LE(start_time))
+    const endHigh = end_time === 0 ? 0 : payload.readUInt32LE(end_time + 4)
+    const endLow = end_time === 0 ? 0 : payload.readUInt32LE(end_time)
+    noteEnd(endHigh, endLow)
     noteKeys(attributes)
-    noteRoot(head.parent_span_id === 0 || head.remote_parent, timeAt(payload, head.end_time), head.status)
+    noteRoot(head.parent_span_id === 0 || head.remote_parent, (endHigh | endLow) !== 0, head.status)
+  }
+
+  /** Neighbours mostly share one. */
+  function noteTrace(trace_id: string): void {
+    if (trace_id !== trace && trace_id !== '') traces.add((trace = trace_id))
   }
 
   function noteSpan(span: Span): void {
     notePeriod(span.start_time, span.end_time)
     noteKeys(span.resource, span.attributes)
-    noteRoot(span.parent_span_id === '' || span.remote_parent, span.end_time, span.status)
+    noteRoot(span.parent_span_id === '' || span.remote_parent, span.end_time > 0n, span.status)
   }
 
-  function noteRoot(isRoot: boolean, end_time: bigint, status: number): void {
-    if (!isRoot || end_time === 0n) return
+  function noteRoot(isRoot: boolean, hasEnded: boolean, status: number): void {
+    if (!isRoot || !hasEnded) return
     roots++
     failed ||= status === 2
   }
@@ -84,8 +95,20 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
   }
 
   function notePeriod(from: bigint, to: bigint): void {
-    if (from > 0n && (started === 0n || from < started)) started = from
-    if (to > ended) ended = to
+    times.setBigUint64(0, from)
+    times.setBigUint64(8, to)
+    noteStart(times.getUint32(0), times.getUint32(4))
+    noteEnd(times.getUint32(8), times.getUint32(12))
+  }
+
+  function noteStart(high: number, low: number): void {
+    if ((high | low) === 0) return
+    const isFirst = (startedHigh | startedLow) === 0
+    if (isFirst || high < startedHigh || (high === startedHigh && low < startedLow)) [startedHigh, startedLow] = [high, low]
+  }
+
+  function noteEnd(high: number, low: number): void {
+    if (high > endedHigh || (high === endedHigh && low > endedLow)) [endedHigh, endedLow] = [high, low]
   }
 
   /** @param own attributes of the item itself */
@@ -97,21 +120,27 @@ export function noteTaker(session: string, joinKeys: readonly string[]): NoteTak
     for (const name of joinKeys) keys.add(name, textOf(own?.[name]) ?? textOf(its[name]))
   }
 
-  const notes = (): Notes => ({
-    ...facts.facts(),
-    status: end ? statusOf(end) : roots === 0 ? '' : failed ? 'failed' : 'succeeded',
-    complete: end !== undefined || roots > 0,
-    started_at: started,
-    ended_at: ended > started ? ended : started,
-    spans,
-    trace_ids: [...traces],
-    keys,
-  })
+  function notes(): Notes {
+    const started = bigintOf(startedHigh, startedLow)
+    const ended = bigintOf(endedHigh, endedLow)
+    return {
+      ...facts.facts(),
+      status: end ? statusOf(end) : roots === 0 ? '' : failed ? 'failed' : 'succeeded',
+      complete: end !== undefined || roots > 0,
+      started_at: started,
+      ended_at: ended > started ? ended : started,
+      spans,
+      trace_ids: [...traces],
+      keys,
+    }
+  }
 
   return { note, notes }
 }
 
-const timeAt = (payload: Buffer, offset: number): bigint => (offset === 0 ? 0n : payload.readBigUInt64LE(offset))
+const times = new DataView(new ArrayBuffer(16))
+
+const bigintOf = (high: number, low: number): bigint => (BigInt(high) << 32n) | BigInt(low)
 
 function distinctKeys(): Keys {
   const names = new Map<string, Set<string>>()
