@@ -73,9 +73,22 @@ function workOut(tree: SpanTree): Causality {
   }
 }
 
+/** As many are put in order right here: a view of them, and a call of sort(), would cost more. Most forks have two or three. */
+const FEW = 16
+
 /** Spans mostly come in order, and looking whether they do costs little. */
 function sort(list: Int32Array, from: number, to: number, compare: (a: number, b: number) => number): void {
+  if (to - from <= FEW) return insertionSort(list, from, to, compare)
   for (let i = from + 1; i < to; i++) if (compare(list[i - 1]!, list[i]!) > 0) return void list.subarray(from, to).sort(compare)
+}
+
+function insertionSort(list: Int32Array, from: number, to: number, compare: (a: number, b: number) => number): void {
+  for (let i = from + 1; i < to; i++) {
+    const one = list[i]!
+    let at = i
+    for (; at > from && compare(list[at - 1]!, one) > 0; at--) list[at] = list[at - 1]!
+    list[at] = one
+  }
 }
 
 /** Children of node p, and p itself if it has any, at `list[first[p]]` to `list[first[p + 1] - 1]`. */
