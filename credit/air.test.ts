@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 
 import type { Verdict } from '../data/dialect.ts'
-import { classifier, toolKey, type Rule } from './air.ts'
+import { sorted } from '../data/tool_values.ts'
+import { seeded } from '../test/random.ts'
+import { classifier, toolKey, toolNumbers, type Rule } from './air.ts'
 
 const classOf = (rules: Rule[]) => {
   const judge = classifier(rules)
@@ -74,4 +76,32 @@ test('two calls of a tool are the same whatever the order and the spaces of thei
   )
   expect(toolKey({ name: 'sql', arguments: '[1,2]' })).not.toBe(toolKey({ name: 'sql', arguments: '[2,1]' }))
   expect(toolKey({ name: 'bash', arguments: ' ls ' })).toBe(toolKey({ name: 'bash', arguments: 'ls' }))
+})
+
+test('calls of tools have one number where they have one key, and a key is what parsing makes of the arguments', () => {
+  const random = seeded(5)
+  const pick = <T>(from: readonly T[]): T => from[random(from.length)]!
+  const texts = ['x', '', 'a b', '東京', '𝄞', '\ud834', '\\"', '\\u0041', '\\', '\n', '"', "'", '__proto__', '1', '\u2028', '\x7f']
+  const blank = () => pick(['', '', ' ', '\n', '\u00a0'])
+  const value = () => pick([`"${pick(texts)}"`, `"${pick(texts)}"`, '1', '-0', 'null', '[]', '{"b":1,"a":2}'])
+  const member = () => `${blank()}"${pick(texts)}"${blank()}:${blank()}${value()}${blank()}`
+  const written = () => pick([`${blank()}{${member()}}${blank()}`, `{${member()},${member()}}`, pick(texts), value()])
+  const plainly = (json: string) => {
+    try {
+      return JSON.stringify(sorted(JSON.parse(json)))
+    } catch {
+      return json.trim()
+    }
+  }
+  const numberOf = toolNumbers()
+  const numbers = new Map<string, number>()
+  for (let run = 0; run < 5_000; run++) {
+    const tool = { name: pick(['f', 'g', undefined]), arguments: pick([written(), written(), undefined]) }
+    const key = toolKey(tool)
+    expect([tool, key]).toEqual([tool, `${tool.name ?? ''}(${plainly(tool.arguments ?? '')})`])
+    const number = numberOf(tool)
+    expect(numbers.get(key) ?? number).toBe(number)
+    numbers.set(key, number)
+  }
+  expect(new Set(numbers.values()).size).toBe(numbers.size)
 })

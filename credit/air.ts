@@ -103,19 +103,33 @@ const anyIn = (patterns: readonly RegExp[], text: string): boolean => patterns.s
 const statusIn = (errorType: string | undefined) => (errorType !== undefined && /^[1-5]\d\d$/.test(errorType) ? errorType : undefined)
 
 /** What makes two calls of tools the same call: the name and the arguments, however they are spaced and ordered. */
-export function toolKey(tool: Pick<Tool, 'name' | 'arguments'>): string {
-  if (tool.arguments === undefined) return `${tool.name ?? ''}()`
-  let key = keys.get(tool)
-  if (key === undefined) keys.set(tool, (key = `${tool.name ?? ''}(${canonical(tool.arguments)})`))
-  return key
+export const toolKey = ({ name = '', arguments: json = '' }: Pick<Tool, 'name' | 'arguments'>): string => `${name}(${canonical(json)})`
+
+/** Gives a number to each call of a tool, the same to those that are the same call. No text is made of name and arguments for it. */
+export function toolNumbers(): (tool: Pick<Tool, 'name' | 'arguments'>) => number {
+  const names = new Map<string, Map<string, number>>()
+  let count = 0
+  return ({ name = '', arguments: json = '' }) => {
+    let numbers = names.get(name)
+    if (!numbers) names.set(name, (numbers = new Map()))
+    const key = canonical(json)
+    let number = numbers.get(key)
+    if (number === undefined) numbers.set(key, (number = count++))
+    return number
+  }
 }
 
-/** Credit and outline ask for the same ones. */
-const keys = new WeakMap<object, string>()
+const BLANKS = '[ \t\n\r]*'
+/** Nothing escaped in it, and nothing that has to be. */
+const TEXT = String.raw`("[^"\\\p{Cc}\p{Cs}]*")`
+/** An object of one plain text, as most arguments are. */
+const ONE_TEXT = new RegExp(['^', '\\{', TEXT, ':', TEXT, '\\}', '$'].join(BLANKS), 'u')
 
 function canonical(json: string): string {
   // Much of it is plain text, and an error that is thrown costs more than all the rest of a tool.
   if (!/^\s*[[{"\d-]/.test(json)) return json.trim()
+  const [, key, value] = ONE_TEXT.exec(json) ?? []
+  if (key !== undefined) return key.length + value!.length + 3 === json.length ? json : `{${key}:${value}}`
   try {
     return JSON.stringify(sorted(JSON.parse(json) as Value))
   } catch {

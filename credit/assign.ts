@@ -3,7 +3,7 @@
 import { causalityOf } from '../data/causality.ts'
 import { place } from '../data/place.ts'
 import type { AirClass, Course, CreditSpec, Moment, Rollout, Tool, Transition } from '../data/rollout.ts'
-import { toolKey } from './air.ts'
+import { toolNumbers } from './air.ts'
 import { bonus } from './bonus.ts'
 import { groupAdvantages } from './group.ts'
 import { chainMethods, methods, type MethodName } from './index.ts'
@@ -145,17 +145,18 @@ interface Earning {
   readonly tool: EarningTool
   /** Index of the transition that asked for it. */
   readonly call: number
-  readonly key: string
+  readonly key: number
   readonly air_class: AirClass
 }
 
 /** Tools that `air` classed and that a policy call asked for, in the order of those calls: nobody else's tools earn. */
 function earning({ tools, transitions, tree }: Creditable): Earning[] {
   const indices = new Map(transitions.map((t, i) => [t.span_id, i]))
+  const numberOf = toolNumbers()
   const found: Earning[] = []
   for (const tool of tools) {
     const call = indices.get(tool.requested_by)
-    if (call !== undefined && tool.air_class) found.push({ tool, call, key: toolKey(tool), air_class: tool.air_class })
+    if (call !== undefined && tool.air_class) found.push({ tool, call, key: numberOf(tool), air_class: tool.air_class })
   }
   const start = ({ node, start_time }: EarningTool) => (node === -1 ? Number(start_time - tree.origin) / 1_000 : tree.start[node]!)
   return found.sort((a, b) => a.call - b.call || start(a.tool) - start(b.tool))

@@ -8,7 +8,8 @@ import type { AirClass } from '../data/rollout.ts'
 export interface AskedTool {
   /** Index of the policy call that asked for it. */
   readonly call: number
-  readonly key: string
+  /** Equal for the same name and arguments. */
+  readonly key: string | number
   readonly air_class: AirClass
 }
 

@@ -30,7 +30,7 @@ function nextFirst(next: readonly number[]): number[] {
       done[n] = 1
       way.push(n)
     }
-    order.push(...way.reverse())
+    while (way.length > 0) order.push(way.pop()!)
   }
   return order
 }

@@ -10,8 +10,8 @@ import type { AirClass } from '../data/rollout.ts'
 export interface ToolOutcome {
   /** Node of the tool in the span tree. */
   readonly node: number
-  /** Name and arguments. */
-  readonly key: string
+  /** Equal for the same name and arguments. */
+  readonly key: string | number
   readonly air_class: AirClass
 }
 
@@ -22,7 +22,7 @@ export function potential(causality: Causality, tools: readonly ToolOutcome[], c
   const { tree, forks, first, byStart } = causality
   const ownErrors = new Int32Array(tree.count)
   const ownKeys = new Array<Keys>(tree.count).fill(NONE)
-  const numbers = new Map<string, number>()
+  const numbers = new Map<ToolOutcome['key'], number>()
   for (const { node, key, air_class } of tools) {
     if (air_class === 'policy_error') ownErrors[node]!++
     if (air_class !== 'ok') continue
