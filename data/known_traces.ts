@@ -4,6 +4,8 @@
 const PLACES = 8_192
 
 const ids = new Array<string>(PLACES).fill('')
+/** The id and a NUL: the key of a rollout that is this trace. Made in one piece, since one of two is put together each time it is looked up. */
+const keys = new Array<string>(PLACES).fill('')
 /** The id at each place, as four words. */
 const known = new Int32Array(4 * PLACES)
 
@@ -24,9 +26,17 @@ function placeOf(bytes: Buffer, at: number): number {
   known[first + 1] = b
   known[first + 2] = c
   known[first + 3] = d
-  ids[place] = bytes.toString('hex', at, at + 16)
+  for (let i = 0; i < 16; i++) {
+    written[2 * i] = DIGITS[bytes[at + i]! >>> 4]!
+    written[2 * i + 1] = DIGITS[bytes[at + i]! & 15]!
+  }
+  ids[place] = written.toString('latin1', 0, 32)
+  keys[place] = written.toString('latin1')
   return place
 }
+
+const DIGITS = Buffer.from('0123456789abcdef')
+const written = Buffer.alloc(33)
 
 const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
 
@@ -34,6 +44,8 @@ const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]!
 export interface Traces {
   /** A trace may stand here more than once. */
   readonly ids: readonly string[]
+  /** Of each of them, the key of a rollout of its own: the id and a NUL. */
+  readonly keys: readonly string[]
   /** Of each item, its place in `ids`; NO_TRACE for one outside of any. */
   readonly of: readonly number[]
 }
@@ -48,6 +60,7 @@ let list = 0
 /** The traces of items whose ids stand at `offsets[first]` and each `stride` after it; 0 for one outside of any. */
 export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stride: number): Traces {
   const found: string[] = []
+  const foundKeys: string[] = []
   const of = new Array<number>(Math.ceil((offsets.length - first) / stride))
   list++
   for (let i = 0, at = first; at < offsets.length; i++, at += stride) {
@@ -61,8 +74,9 @@ export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stri
     if (lists[place] !== list || found[listed[place]!] !== id) {
       lists[place] = list
       listed[place] = found.push(id) - 1
+      foundKeys.push(keys[place]!)
     }
     of[i] = listed[place]!
   }
-  return { ids: found, of }
+  return { ids: found, keys: foundKeys, of }
 }

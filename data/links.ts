@@ -7,6 +7,8 @@ const LINKS = (13 << 3) | 2
 const TRACE_ID = (1 << 3) | 2
 const NONE: readonly string[] = []
 
+export const hasLinks = ({ columns }: SpanBatch, i: number): boolean => columns[i * STRIDE + COLUMN.link] !== 0
+
 /** As 32 hex digits. The batch was checked whole: reading it cannot fail. */
 export function linkedTraces(batch: SpanBatch, i: number): readonly string[] {
   const { body, columns } = batch

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { itemOfRow } from '../storage/span_rows.ts'
-import { rowsIn } from '../test/rows.ts'
+import { itemsOf, rowsIn } from '../test/rows.ts'
 import { traces, type SpanSpec } from '../test/spans.ts'
 import { heldItems, openRollouts, type Limits, type OpenRollout } from './open_rollouts.ts'
 import { fromJson } from './otlp_json.ts'
@@ -29,13 +29,7 @@ function add(open: ReturnType<typeof opened>, key: string, spans: SpanSpec[], no
   const batch = batchOf(...spans)
   const rollout = open.get(key, now)
   rollout.rooted ||= rooted
-  open.add(
-    rollout,
-    batch,
-    rowsIn(open.memory, batch),
-    spans.map((_, i) => i),
-    now,
-  )
+  open.add(rollout, batch, rowsIn(open.memory, batch), itemsOf(spans.map((_, i) => i)), now)
   return rollout
 }
 

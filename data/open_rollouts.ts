@@ -5,7 +5,7 @@ import TinyQueue from 'tinyqueue'
 
 import type { ItemReader } from './item_reader.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
-import type { Chain, Run, SpanMemory } from './span_memory.ts'
+import type { Chain, Items, Run, SpanMemory } from './span_memory.ts'
 
 export interface Limits {
   /** All times in milliseconds. */
@@ -48,10 +48,16 @@ export interface Taken {
   readonly closed_by: ClosedBy
 }
 
-/** No earlier than that is a rollout due by the clock alone. */
+/** One that is open. */
+interface Watched extends OpenRollout {
+  key: string
+  /** No earlier than that is it due by the clock alone. */
+  look_at: number
+}
+
 interface Look {
   readonly time: number
-  readonly rollout: OpenRollout
+  readonly rollout: Watched
 }
 
 export interface OpenRollouts {
@@ -61,10 +67,11 @@ export interface OpenRollouts {
   /** Rollouts whose spans were let go for want of memory, ever. */
   readonly released: number
   has(key: string): boolean
+  find(key: string): OpenRollout | undefined
   /** The rollout of this key, opened if need be. */
   get(key: string, now: number): OpenRollout
-  /** Adds items of one batch (ascending indices into it), whose rows are all in `runs`, to a rollout. */
-  add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], indices: readonly number[], now: number): void
+  /** Adds items of one batch, whose rows are all in `runs`, to a rollout. */
+  add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], items: Items, now: number): void
   /** To be told when what is known of a rollout has changed: it may be due earlier than that. */
   lookSoon(rollout: OpenRollout): void
   /** Frees what is held of a rollout: everything of it will be read back. */
@@ -84,10 +91,9 @@ const REMEMBERED = 50_000
 const NOTHING: Held = { items: [], chains: [] }
 
 export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
-  const open = new Map<string, OpenRollout>()
+  const open = new Map<string, Watched>()
   const closed = new Set<string>()
   const looks = new TinyQueue<Look>([], (a, b) => a.time - b.time)
-  const lookAt = new WeakMap<OpenRollout, number>()
   /** Those that need not wait for the clock. */
   const soon = new Set<OpenRollout>()
   let released = 0
@@ -108,30 +114,30 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
         ended: false,
         late,
         due: false,
+        look_at: 0,
       }
       put(rollout, now)
     }
     return rollout
   }
 
-  function add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], indices: readonly number[], now: number): void {
-    let size = 0
-    for (const i of indices) size += payloadSize(batch, i)
-    rollout.bytes += size
-    rollout.count += indices.length
+  function add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], items: Items, now: number): void {
+    const { order, from, to } = items
+    for (let n = from; n < to; n++) rollout.bytes += payloadSize(batch, order[n]!)
+    rollout.count += to - from
     rollout.last_at = now
     rollout.due = false
     if (rollout.count >= limits.max_spans || rollout.bytes >= limits.max_bytes) soon.add(rollout)
-    if (rollout.held && !hold(rollout, rollout.held, runs, indices)) release(rollout)
+    if (rollout.held && !hold(rollout, rollout.held, runs, items)) release(rollout)
   }
 
-  function hold(rollout: OpenRollout, { items, chains }: Held, runs: readonly Run[], indices: readonly number[]): boolean {
+  function hold(rollout: OpenRollout, { items, chains }: Held, runs: readonly Run[], added: Items): boolean {
     let chain = chains.at(-1)
     if (!chain) {
       chain = memory.begin()
       rollout.held = { items, chains: [chain] }
     }
-    return memory.add(chain, runs, indices)
+    return memory.add(chain, runs, added)
   }
 
   function release(rollout: OpenRollout): void {
@@ -140,7 +146,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   }
 
   /** One rollout of two; `first` began earlier. */
-  function join(first: OpenRollout, second: OpenRollout, key: string): OpenRollout {
+  function join(first: OpenRollout, second: OpenRollout, key: string): Watched {
     return {
       key,
       traces: new Set([...first.traces, ...second.traces]),
@@ -153,24 +159,24 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
       ended: first.ended || second.ended,
       late: first.late,
       due: false,
+      look_at: 0,
     }
   }
 
-  function put(rollout: OpenRollout, now: number): void {
+  function put(rollout: Watched, now: number): void {
     open.set(rollout.key, rollout)
     lookLater(rollout, now)
   }
 
   /** In the place of others, it may have become due meanwhile. */
-  function putBack(rollout: OpenRollout): void {
+  function putBack(rollout: Watched): void {
     put(rollout, rollout.last_at)
     soon.add(rollout)
   }
 
-  function lookLater(rollout: OpenRollout, now: number): void {
-    const time = notDueBefore(rollout, now, limits)
-    lookAt.set(rollout, time)
-    looks.push({ time, rollout })
+  function lookLater(rollout: Watched, now: number): void {
+    rollout.look_at = notDueBefore(rollout, now, limits)
+    looks.push({ time: rollout.look_at, rollout })
   }
 
   /** What is taken is another object: the clock may know the one that was open for a while yet, and would keep its bytes. */
@@ -190,15 +196,18 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   }
 
   function takeDue(now: number): Taken[] {
-    const looked = new Set(soon)
+    const looked = new Set<OpenRollout>(soon)
     soon.clear()
     while (looks.length > 0 && looks.peek()!.time <= now) {
       const { rollout } = looks.pop()!
       // It may have been looked at since, and is to be again.
-      if (lookAt.get(rollout)! <= now) looked.add(rollout)
+      if (rollout.look_at <= now) looked.add(rollout)
     }
     const taken = takeIf(looked, (rollout) => due(rollout, now, limits))
-    for (const rollout of looked) if (open.get(rollout.key) === rollout) lookLater(rollout, now)
+    for (const rollout of looked) {
+      const watched = open.get(rollout.key)
+      if (watched === rollout) lookLater(watched, now)
+    }
     return taken
   }
 
@@ -225,6 +234,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
       return released
     },
     has: (key) => open.has(key),
+    find: (key) => open.get(key),
     get,
     add,
     lookSoon: (rollout) => void soon.add(rollout),
@@ -240,16 +250,15 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
       const into = open.get(to)
       if (into) return putBack(join(old, into, to))
       // Nothing has changed but its key: it is due when it was.
-      const renamed = { ...old, key: to }
-      put(renamed, old.last_at)
-      if (soon.delete(old)) soon.add(renamed)
+      old.key = to
+      open.set(to, old)
     },
     takeDue,
     takeFinished: () =>
       takeIf(open.values(), (rollout) => (rollout.ended ? 'end' : rollout.late || rollout.due ? 'late' : rollout.rooted ? 'root' : null)),
     restore(rollout) {
       const newer = open.get(rollout.key)
-      putBack(newer ? join(rollout, newer, rollout.key) : rollout)
+      putBack(newer ? join(rollout, newer, rollout.key) : { ...rollout, look_at: 0 })
     },
   }
 }

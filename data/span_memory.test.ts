@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { itemOfRow } from '../storage/span_rows.ts'
 import { seeded } from '../test/random.ts'
-import { rowsIn } from '../test/rows.ts'
+import { itemsOf, rowsIn } from '../test/rows.ts'
 import { traces } from '../test/spans.ts'
 import { fromJson } from './otlp_json.ts'
 import { scan } from './scan.ts'
@@ -31,7 +31,7 @@ test.each([1, 2, 3, 4])('a chain gives what was put into it, or nothing at all; 
     for (const [goal, indices] of goals) {
       const entry = chains[goal]!
       entry.plain.push(...indices.map((i) => hex(payload(batch, i))))
-      entry.intact = memory.add(entry.chain, runs, indices) && entry.intact
+      entry.intact = memory.add(entry.chain, runs, itemsOf(indices)) && entry.intact
     }
     for (const { chain, plain, intact } of chains.slice(-6)) {
       const held = memory.read(chain)?.map(({ payload }) => hex(payload))
@@ -46,7 +46,7 @@ test('an item comes back as it was, its resource and scope included', () => {
   const memory = spanMemory({ limit: 1e6, itemAt: itemOfRow })
   const { batch } = scan('traces', fromJson('traces', traces('t', [{ id: 'a', name: 'né' }])))
   const chain = memory.begin()
-  expect(memory.add(chain, rowsIn(memory, batch), [0])).toBe(true)
+  expect(memory.add(chain, rowsIn(memory, batch), itemsOf([0]))).toBe(true)
   const [item] = memory.read(chain)!
   expect(item).toEqual({ signal: 'traces', payload: payload(batch, 0), resource: batch.resources[0], scope: batch.scopes[0] })
 })
@@ -56,7 +56,7 @@ test('a span larger than a segment has one of its own, and is held as long as th
   const [small, large, huge] = [100, 3_000, 8_000].map((length) => batchOf({ id: 'a', name: 'x'.repeat(length) }))
   const chainOf = (batch: typeof small) => {
     const chain = memory.begin()
-    memory.add(chain, rowsIn(memory, batch!), [0])
+    memory.add(chain, rowsIn(memory, batch!), itemsOf([0]))
     return chain
   }
   const first = chainOf(large)

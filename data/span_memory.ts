@@ -39,6 +39,13 @@ export interface Run {
   readonly to: number
 }
 
+/** Items of a batch: the ascending indices that stand in `order` from `from` up to `to`. */
+export interface Items {
+  readonly order: Int32Array
+  readonly from: number
+  readonly to: number
+}
+
 /** The first segment of which it has rows, and its last row. */
 export interface Chain {
   since: number
@@ -51,8 +58,8 @@ export interface SpanMemory {
   letGo(segment: Segment): void
   /** An empty chain. */
   begin(): Chain
-  /** Adds items of a batch (ascending indices into it) to the end of a chain; `runs` are all of its rows. False: the chain is gone. */
-  add(chain: Chain, runs: readonly Run[], indices: readonly number[]): boolean
+  /** Adds items of a batch to the end of a chain; `runs` are all of the batch's rows. False: the chain is gone. */
+  add(chain: Chain, runs: readonly Run[], items: Items): boolean
   /** A chain's items, in memory of their own, in the order in which they came; null when it is gone. */
   read(chain: Chain): RawItem[] | null
 }
@@ -99,16 +106,18 @@ export function spanMemory({ limit, itemAt, segmentBytes = SEGMENT_BYTES }: Span
 
   const lives = ({ since }: Chain) => since >= oldest
 
-  function add(chain: Chain, runs: readonly Run[], indices: readonly number[]): boolean {
-    let n = 0
-    for (const { segment, row, from, to } of runs) {
-      if (n === indices.length || indices[n]! >= to) continue
-      chain.since = Math.min(chain.since, segment.number)
+  function add(chain: Chain, runs: readonly Run[], { order, from, to }: Items): boolean {
+    let n = from
+    for (let r = 0; r < runs.length && n < to; r++) {
+      const run = runs[r]!
+      if (order[n]! >= run.to) continue
+      const { number, back } = run.segment
+      chain.since = Math.min(chain.since, number)
       if (!lives(chain)) return false
-      for (; n < indices.length && indices[n]! < to; n++) {
-        const at = row + indices[n]! - from
-        const position = segment.number * SEGMENT_ROWS + at
-        segment.back[at] = chain.last === NONE ? 0 : position - chain.last
+      for (; n < to && order[n]! < run.to; n++) {
+        const at = run.row + order[n]! - run.from
+        const position = number * SEGMENT_ROWS + at
+        back[at] = chain.last === NONE ? 0 : position - chain.last
         chain.last = position
       }
     }
@@ -127,7 +136,7 @@ export function spanMemory({ limit, itemAt, segmentBytes = SEGMENT_BYTES }: Span
     return items.reverse()
   }
 
-  return { take, letGo: (segment) => void segment.users--, begin: () => ({ since: Infinity, last: NONE }), add, read }
+  return { take, letGo: (segment) => void segment.users--, begin: () => ({ since: begun, last: NONE }), add, read }
 }
 
 /** For a row of so many bytes. */

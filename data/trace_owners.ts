@@ -5,8 +5,8 @@ import { recentCalls, type CallRecord } from './recent_calls.ts'
 import { routeKey, splitKey } from './routing.ts'
 
 export interface TraceOwners {
-  /** Key of the rollout. */
-  of(trace: string): string
+  /** Key of the rollout; `own` where nothing says another. */
+  of(trace: string, own?: string): string
   /** The first to claim a trace has it, and what had come of it before. */
   claim(trace: string, key: string): void
   /** Whatever was claimed before. */
@@ -29,9 +29,9 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
   const owners = new Map<string, string>()
   const recordedBefore = recentCalls(CALLS)
 
-  function of(trace: string): string {
+  function of(trace: string, own = routeKey(trace, '')): string {
     let key = owners.get(trace)
-    if (key === undefined) return routeKey(trace, '')
+    if (key === undefined) return own
     // Along links: a trace may have followed another before that one was claimed.
     for (let steps = 0; steps < MAX_LINKS; steps++) {
       const { rollout_id, attempt_id } = splitKey(key)

@@ -1,7 +1,7 @@
 // What was stored is added to the rollouts that are open. Here it is decided which rollout each item belongs to.
 
 import { steadyNow } from '../data/clock.ts'
-import { linkedTraces } from '../data/links.ts'
+import { hasLinks, linkedTraces } from '../data/links.ts'
 import { END_EVENT } from '../data/notes.ts'
 import type { OpenRollout, OpenRollouts } from '../data/open_rollouts.ts'
 import { NO_TRACE, type Traces } from '../data/known_traces.ts'
@@ -44,36 +44,49 @@ export function addArrived(
   arrived: Arriving,
   { rows, refused, homeless }: { rows: readonly Run[]; refused: readonly number[]; homeless: (signal: string) => void },
 ): boolean {
-  const { batch, traces } = arrived
   claimTraces(books.owners, arrived)
   const now = steadyNow()
   let urgent = false
-  for (const [key, indices] of byRollout(books.owners, arrived, refused, homeless)) {
-    if (addTo(key, indices)) urgent = true
+  for (const group of byRollout(books.owners, arrived, refused, homeless)) {
+    if (addGroup(books, arrived, rows, group, now)) urgent = true
   }
   return urgent
+}
 
-  function addTo(key: string, indices: readonly number[]): boolean {
-    const { open, late } = books
-    const fresh = !open.has(key)
-    if (fresh) {
-      if (indices.every((i) => !arrived.hints[i] && late.take(batch, i))) return true
-      late.opened(key)
-    }
-    const rollout = open.get(key, now)
-    let trace: number | undefined
-    for (const i of indices) {
-      if (traces.of[i] !== trace) rollout.traces.add(placeOf(traceOf(traces, i), key))
-      trace = traces.of[i]
-      note(rollout, batch, i)
-    }
-    open.add(rollout, batch, rows, indices, now)
-    // Nothing but rewards for a run that is over: nothing more need be waited for.
-    if (fresh && rollout.late && indices.every((i) => mayBeStray(batch, i))) rollout.due = true
-    const urgent = rollout.ended || rollout.due
-    if (urgent) open.lookSoon(rollout)
-    return urgent
+/** What of a batch belongs to the rollout of this key. */
+interface Group {
+  readonly key: string
+  readonly order: Int32Array
+  from: number
+  to: number
+}
+
+function addGroup({ open, late }: Books, { batch, hints, traces }: Arriving, rows: readonly Run[], group: Group, now: number): boolean {
+  const { key, order, from, to } = group
+  const known = open.find(key)
+  if (!known) {
+    if (all(group, (i) => !hints[i] && late.take(batch, i))) return true
+    late.opened(key)
   }
+  const rollout = known ?? open.get(key, now)
+  let trace: number | undefined
+  for (let n = from; n < to; n++) {
+    const i = order[n]!
+    if (traces.of[i] !== trace) rollout.traces.add(placeOf(traceOf(traces, i), key))
+    trace = traces.of[i]
+    note(rollout, batch, i)
+  }
+  open.add(rollout, batch, rows, group, now)
+  // Nothing but rewards for a run that is over: nothing more need be waited for.
+  if (!known && rollout.late && all(group, (i) => mayBeStray(batch, i))) rollout.due = true
+  const urgent = rollout.ended || rollout.due
+  if (urgent) open.lookSoon(rollout)
+  return urgent
+}
+
+function all({ order, from, to }: Group, is: (i: number) => boolean): boolean {
+  for (let n = from; n < to; n++) if (!is(order[n]!)) return false
+  return true
 }
 
 /** What item i says of how far its rollout is. */
@@ -90,37 +103,78 @@ export function claimTraces(owners: TraceOwners, { batch, hints, traces }: Arriv
   if (batch.signal !== 'traces') return
   const place = batch.keys.indexOf(RESPONSE_ID)
   for (let i = 0; i < batch.count; i++) {
-    for (const linked of linkedTraces(batch, i)) owners.follow(traceOf(traces, i), linked)
+    if (hasLinks(batch, i)) for (const linked of linkedTraces(batch, i)) owners.follow(traceOf(traces, i), linked)
     const slot = place < 0 ? 0 : batch.slots[i * batch.keys.length + place]!
     const response = slot === 0 ? NONE : responseAt(batch.body, slot)
     if (response === NONE) continue
-    owners.holds(traceOf(traces, i), { response, scope: scope(batch, i).name, start: aboutStart(batch, i), end: aboutEnd(batch, i) })
+    call.response = response
+    call.scope = scope(batch, i).name
+    call.start = aboutStart(batch, i)
+    call.end = aboutEnd(batch, i)
+    owners.holds(traceOf(traces, i), call)
   }
 }
 
-/** Indices of the batch's items by rollout. An item without a hint goes where its trace goes. */
+/** The call that is looked at: one object, whose numbers are doubles from the start, since a double of its own is an object, too. */
+const call = { response: 0.5, scope: '', start: 0.5, end: 0.5 }
+
+/** The batch's items by rollout. One without a hint goes where its trace goes. They are to be done with before the next batch's are asked for. */
 export function byRollout(
   owners: TraceOwners,
   { batch, hints, traces }: Arriving,
   refused: readonly number[],
   homeless: (signal: string) => void,
-): Map<string, number[]> {
-  const groups = new Map<string, number[]>()
-  const groupOf = (key: string): number[] => {
-    let group = groups.get(key)
-    if (!group) groups.set(key, (group = []))
-    return group
+): readonly Group[] {
+  const { count } = batch
+  if (order.length < count) {
+    order = new Int32Array(2 * count)
+    groupOf = new Int32Array(2 * count)
+    groupOfTrace = new Int32Array(2 * count)
   }
-  const ofTrace: (number[] | undefined)[] = []
-  for (let i = 0; i < batch.count; i++) {
+  const groups: Group[] = []
+  const known = new Map<string, number>()
+  const place = (key: string): number => {
+    let g = known.get(key)
+    if (g === undefined) known.set(key, (g = groups.push({ key, order, from: 0, to: 0 }) - 1))
+    return g
+  }
+  groupOfTrace.fill(NONE, 0, traces.ids.length)
+  let hint = ''
+  let hinted = NONE
+  for (let i = 0; i < count; i++) {
+    groupOf[i] = NONE
     if (refused.length > 0 && refused.includes(i)) continue
     const trace = traces.of[i]!
-    if (hints[i]) groupOf(hints[i]!).push(i)
-    else if (trace !== NO_TRACE) (ofTrace[trace] ??= groupOf(owners.of(traces.ids[trace]!))).push(i)
-    else homeless(batch.signal)
+    const own = hints[i]
+    let g: number
+    if (own) {
+      if (own !== hint) hinted = place((hint = own))
+      g = hinted
+    } else if (trace === NO_TRACE) {
+      homeless(batch.signal)
+      continue
+    } else {
+      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = place(owners.of(traces.ids[trace]!, traces.keys[trace]!))
+      g = groupOfTrace[trace]!
+    }
+    groupOf[i] = g
+    groups[g]!.to++
   }
+  // First how many each has, then where each begins, then which they are.
+  let end = 0
+  for (const group of groups) {
+    const size = group.to
+    group.from = group.to = end
+    end += size
+  }
+  for (let i = 0; i < count; i++) if (groupOf[i] !== NONE) order[groups[groupOf[i]!]!.to++] = i
   return groups
 }
+
+/** Of the batch that is looked at. */
+let order = new Int32Array(1_024)
+let groupOf = new Int32Array(1_024)
+let groupOfTrace = new Int32Array(1_024)
 
 const NONE = -1
 

@@ -80,8 +80,8 @@ async function resumeSome(storage: Storage, books: Books, found: readonly Uncove
   const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
   for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
   for (const one of arrived) {
-    for (const [key, indices] of byRollout(owners, one, [], () => {})) {
-      const own = indices.filter((i) => !strays.has(traceOf(one.traces, i)))
+    for (const { key, order, from, to } of byRollout(owners, one, [], () => {})) {
+      const own = order.subarray(from, to).filter((i) => !strays.has(traceOf(one.traces, i)))
       if (own.length === 0) continue
       const rollout = open.get(key, steadyNow())
       for (const i of own) note(rollout, one.batch, i)

@@ -1,7 +1,7 @@
 // Rows of batches in memory, as an insert leaves them there.
 
 import type { SpanBatch } from '../data/span_batch.ts'
-import { hasRoom, type Run, type SpanMemory } from '../data/span_memory.ts'
+import { hasRoom, type Items, type Run, type SpanMemory } from '../data/span_memory.ts'
 import { rowSize, spanRows } from '../storage/span_rows.ts'
 
 /** Writes all items of a batch, and lets go of the memory. */
@@ -22,3 +22,5 @@ export function rowsIn(memory: SpanMemory, batch: SpanBatch): Run[] {
   }
   return runs
 }
+
+export const itemsOf = (indices: readonly number[]): Items => ({ order: Int32Array.from(indices), from: 0, to: indices.length })
