@@ -168,3 +168,37 @@ test('an insert that is under way when ClickHouse is killed is tried again, past
   vi.restoreAllMocks()
   expect(await stored()).toMatchObject([{ rows: 480, spans: 480 }])
 })
+
+test('a flush waits as long as inserts take nowadays: 20 ms at least, 100 at most', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    let sentAt = 0
+    let insertMs = 0
+    const { insert } = spanInserter(
+      () => {
+        sentAt = performance.now()
+        return new Promise<void>((resolve) => setTimeout(resolve, insertMs))
+      },
+      { sort: (_parts, _at, error) => Promise.reject(error as Error) },
+    )
+    const waited = async () => {
+      const began = performance.now()
+      const inserted = insert([spanBatch([{ id: 'w' }])], [])
+      await vi.runAllTimersAsync()
+      await inserted
+      return Math.round(sentAt - began)
+    }
+    expect(await waited()).toBe(100)
+    for (const [ms, wait] of [
+      [1, 20],
+      [1_000, 100],
+      [50, 50],
+    ] as const) {
+      insertMs = ms
+      for (let i = 0; i < 60; i++) await waited()
+      expect(await waited()).toBe(wait)
+    }
+  } finally {
+    vi.useRealTimers()
+  }
+})
