@@ -13,7 +13,7 @@ beforeAll(async () => {
   metrics = await freePort()
   leyden = await startLeyden(`
 receivers: {scores: {endpoint: "127.0.0.1:${scores}"}}
-connectors: {rollouts: {reward_wait: 100ms}}
+connectors: {rollouts: {reward_wait: 100ms, root_grace: 1m}}
 processors: {credit_assignment: {method: identical}}
 extensions: {clickhouse_storage: {settle_timeout: 300ms}}
 service:
