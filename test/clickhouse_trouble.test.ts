@@ -1,4 +1,7 @@
-// ClickHouse is there but cannot do its work: its disk is full, or it is slow. test/durability.test.ts is about one that is away.
+// ClickHouse is there but cannot do its work: its disk is full, or cannot be written, or it is slow. test/durability.test.ts is about one that is away.
+
+import { rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
@@ -46,6 +49,23 @@ test('its disk is full: clients are told to come again, health says so, and all 
   await alter('RESET SETTING min_free_disk_bytes_to_perform_insert')
   expect((await post('meanwhile')).status).toBe(200)
   expect(await stored()).toBe(2)
+  expect(await isHealthy()).toBe(true)
+}, 20_000)
+
+test('nothing can be written into its folder: the same', async () => {
+  const before = await stored()
+  // Modes of folders do not bind root, but a file is no folder to anybody.
+  const inserts = join(leyden.folder, 'inserts')
+  await rename(inserts, `${inserts}.away`)
+  await writeFile(inserts, '')
+  expect((await post('unwritten')).status).toBe(503)
+  expect(await isHealthy()).toBe(false)
+  expect(await stored()).toBe(before)
+
+  await rm(inserts)
+  await rename(`${inserts}.away`, inserts)
+  expect((await post('unwritten')).status).toBe(200)
+  expect(await stored()).toBe(before + 1)
   expect(await isHealthy()).toBe(true)
 }, 20_000)
 
