@@ -94,6 +94,21 @@ test('traces that link to each other are one rollout, whichever comes first, and
   expect(traces).toHaveLength(4)
 })
 
+test('rollouts that name themselves in one trace keep what is theirs in it, also when more comes for one of them elsewhere', async () => {
+  const own = (id: string) => ({ 'leyden.rollout.id': id })
+  const run = (id: string) => [10, 30].map((at) => chat(`${id}-${at}`, { parent: 'all', at, answer: `${id} ${at}`, attributes: own(id) }))
+  await send('side', [...run('side-1'), ...run('side-2')])
+  for (const id of ['side-1', 'side-2']) {
+    await leyden.post('logs', endOf(id))
+    expect(await rolloutRow(id, 'toUInt32(calls) AS calls')).toEqual({ calls: 2 })
+  }
+  await send('elsewhere', [reward('side-r', 1, { at: 900 })], own('side-1'))
+  const scored = `SELECT completion FROM transitions WHERE rollout_id = 'side-1' AND reward_outcome = 1 ORDER BY step`
+  const answers = (await leyden.rows<{ completion: string }>(2, scored)).map(({ completion }) => /side-\d \d+/.exec(completion)?.[0])
+  expect(answers).toEqual(['side-1 10', 'side-1 30'])
+  expect(await leyden.query(`SELECT 1 FROM transitions WHERE rollout_id = 'side-2'`)).toHaveLength(2)
+})
+
 test('a team of AutoGen, whose runtime begins a trace with each message and links it to those before, is one rollout', async () => {
   const linked = (i: number) => [...(i > 0 ? [i - 1] : []), ...(i > 1 && i % 2 === 0 ? [i - 2] : []), ...(i === 11 ? [0] : [])]
   const messages = Array.from({ length: 12 }, (_, i): SpanSpec[] => {

@@ -4,6 +4,7 @@ import { TupleParam, type ClickHouseClient } from '@clickhouse/client'
 
 import { routeKey } from '../data/routing.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
+import { traceOwners } from './schema/spans.ts'
 import type { Member, Storage, Uncovered } from './storage.ts'
 
 /** Ids asked for in one query: they travel in the URL. */
@@ -42,7 +43,11 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
     inChunks(rollouts, (some) =>
       select<Member>(
         `SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL
-         WHERE rollout_id IN {ids:Array(String)} AND (rollout_id, attempt_id) IN {keys:Array(Tuple(String, String))}`,
+         WHERE tenant = '' AND trace_id IN (
+           SELECT trace_id FROM rollout_members
+           WHERE rollout_id IN {ids:Array(String)} AND (rollout_id, attempt_id) IN {keys:Array(Tuple(String, String))}
+         )
+         ORDER BY joined_at`,
         keyParams(some),
       ),
     )
@@ -119,7 +124,7 @@ export function bookkeeping(client: ClickHouseClient): Bookkeeping {
             uniqExact(span_id, record) AS items,
             groupUniqArrayIf(rollout_hint, rollout_hint != '') AS own_hints,
             min(received_at) AS first, max(received_at) AS last
-          FROM sent LEFT JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS m USING trace_id
+          FROM sent LEFT JOIN (${traceOwners()}) AS m USING trace_id
           GROUP BY trace_id, key
         ),
         behind AS (

@@ -17,7 +17,7 @@ export interface FoundRollout {
 export async function findRollouts(client: ClickHouseClient, id: string): Promise<FoundRollout[]> {
   const owners = await ownersOf(client, id)
   const found: FoundRollout[] = []
-  for (const key of new Set(owners.values())) {
+  for (const key of new Set(owners.map(([, owner]) => owner))) {
     const stored = await bookkeeping(client).tracesOf([splitKey(key)])
     const traces = new Set(stored.map(({ trace_id }) => trace_id))
     for (const [trace, owner] of owners) if (owner === key) traces.add(trace)
@@ -28,7 +28,7 @@ export async function findRollouts(client: ClickHouseClient, id: string): Promis
 }
 
 /** Traces and the rollout each belongs to: as assembled, else as the spans themselves say, else one of its own. */
-async function ownersOf(client: ClickHouseClient, id: string): Promise<Map<string, string>> {
+async function ownersOf(client: ClickHouseClient, id: string): Promise<[trace: string, key: string][]> {
   const [rollout = '', attempt] = id.split('/', 2)
   const rows = await client.query({
     query: `
@@ -45,6 +45,6 @@ async function ownersOf(client: ClickHouseClient, id: string): Promise<Map<strin
     format: 'JSONEachRow',
   })
   const known = await rows.json<{ trace_id: string; rollout_id: string; attempt_id: string }>()
-  if (known.length === 0) return new Map([[rollout, routeKey(rollout, attempt ?? '')]])
-  return new Map(known.map(({ trace_id, rollout_id, attempt_id }) => [trace_id, routeKey(rollout_id, attempt_id)]))
+  if (known.length === 0) return [[rollout, routeKey(rollout, attempt ?? '')]]
+  return known.map(({ trace_id, rollout_id, attempt_id }) => [trace_id, routeKey(rollout_id, attempt_id)])
 }

@@ -91,10 +91,12 @@ async function tracesOf(
   owners: Map<string, string>,
 ): Promise<Map<string, Set<string>>> {
   const keys = [...parts.keys()]
-  for (const { trace_id, rollout_id, attempt_id } of await storage.tracesOf(keys.map(splitKey))) {
-    owners.set(trace_id, routeKey(rollout_id, attempt_id))
-  }
   const traces = new Map(keys.map((key) => [key, new Set([placeOf('', key)])])) // of log records outside of any trace
+  for (const { trace_id, rollout_id, attempt_id } of await storage.tracesOf(keys.map(splitKey))) {
+    const key = routeKey(rollout_id, attempt_id)
+    traces.get(key)?.add(trace_id)
+    owners.set(trace_id, key)
+  }
   for (const [trace, owner] of owners) traces.get(owner)?.add(trace)
   for (const [key, part] of parts) {
     for (const trace of part.flatMap(({ rollout }) => [...rollout.traces])) {

@@ -5,6 +5,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import { targetKey } from '../data/stray_rewards.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import { isAtEnd, openReader, readNullable, readString } from './row_reader.ts'
+import { traceOwners } from './schema/spans.ts'
 import type { KnownRollout } from './storage.ts'
 
 /** @param keys as targetKey makes them @returns the newest rollout of each that is known */
@@ -52,13 +53,13 @@ WHERE tenant = '' AND rollout_id IN ${textList(ids.map((id) => id.split('/')[0]!
 GROUP BY rollout_id, attempt_id`,
 
   trace: (ids) => `
-SELECT ${name('trace')}, trace_id AS value, rollout_id, attempt_id, ${NO_GROUP} FROM rollout_members FINAL
-WHERE tenant = '' AND trace_id IN ${textList(ids)}`,
+SELECT ${name('trace')}, trace_id AS value, rollout_id, attempt_id, ${NO_GROUP}
+FROM (${traceOwners(`WHERE tenant = '' AND trace_id IN ${textList(ids)}`)})`,
 
   span: (ids) => `
 SELECT ${name('span')}, span_id AS value, rollout_id, attempt_id, ${NO_GROUP}
 FROM (SELECT DISTINCT trace_id, span_id FROM spans WHERE span_id IN ${textList(ids)} AND signal = 'span') AS named
-INNER JOIN (SELECT trace_id, rollout_id, attempt_id FROM rollout_members FINAL) AS members USING trace_id`,
+INNER JOIN (${traceOwners()}) AS members USING trace_id`,
 }
 
 const byKey =

@@ -76,7 +76,10 @@ export interface Storage {
   readItems(traceIds: readonly string[], wanted?: Wanted): Promise<RawItem[]>
   /** How much of these traces names each rollout, or none (''), what was stored twice included. */
   sizesOf(traceIds: readonly string[]): Promise<(Size & { readonly trace_id: string; readonly key: string })[]>
-  /** Rollouts already assembled from any of these traces, and every trace that belongs to them. */
+  /**
+   * Rollouts already assembled from any of these traces, and every trace that belongs to them. Several that name themselves may share a trace:
+   * the last one told has what names none.
+   */
   members(traceIds: readonly string[]): Promise<Member[]>
   tracesOf(rollouts: readonly { rollout_id: string; attempt_id: string }[]): Promise<Member[]>
   /** The newest rollout of each key that a reward may name it by (data/stray_rewards.ts), where there is one. */

@@ -55,8 +55,13 @@ CREATE TABLE IF NOT EXISTS rollout_members (
   joined_at DateTime64(3, 'UTC') DEFAULT 0,
   INDEX rollout_ids rollout_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(joined_at)
-ORDER BY (tenant, trace_id)
+ORDER BY (tenant, trace_id, rollout_id, attempt_id)
 SETTINGS index_granularity = 1024, ${durable}, ${fewAtATime}`
+
+/** Of each trace the rollout that joined it last: it has what names no rollout itself. Others that name themselves may be in it too. */
+export const traceOwners = (where = '') => `
+SELECT trace_id, owner.1 AS rollout_id, owner.2 AS attempt_id
+FROM (SELECT trace_id, argMax((rollout_id, attempt_id), joined_at) AS owner FROM rollout_members ${where} GROUP BY trace_id)`
 
 // Attributes that a late reward may name its rollout by: response ids, sessions, and what join_keys lists. The newest rollout has it.
 export const rolloutKeys = `
