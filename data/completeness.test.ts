@@ -46,11 +46,13 @@ describe('a call is flagged', () => {
     ['when a placeholder stands for its prompt', { attributes: { 'gen_ai.input.messages': '<not specified>' } }, ['contentMissing']],
     ['when a placeholder stands for its answer', { attributes: { 'gen_ai.output.messages': 'N/A' } }, ['outputMissing']],
     ['when its text was hidden', { prompt: [user('__REDACTED__')] }, ['redacted']],
+    ['when its answer was hidden', { answer: [said('[REDACTED]')] }, ['redacted']],
     ['when a tool result was hidden', { prompt: [user('Go.'), asks('a'), came('a', '[REDACTED]')] }, ['redacted']],
     ['when tool calls lost their ids', { prompt: [user('Go.'), asks(''), came('', 'x')] }, ['callIdsMissing']],
     ['when it writes its tool call in prose', { answer: [said('Thought: hm\nAction: search\nAction Input: {"q": 1}')] }, ['reactText']],
     ['when a tool answers a call that the prompt lacks', { prompt: [user('Go.'), came('a', 'x')] }, ['historyIncomplete']],
     ['when its tool calls were never answered', { prompt: [user('Go.'), asks('a'), user('And?')] }, ['historyIncomplete']],
+    ['when its conversation was compacted', { attributes: { 'gen_ai.conversation.compacted': true } }, ['historyIncomplete']],
     ['when its history lives on the server', { attributes: { 'gen_ai.request.previous_response.id': 'resp-1' } }, ['historyIncomplete']],
   ])('%s', (_, call, flags) => {
     expect(flagsOf(call)).toEqual([flags])
@@ -83,6 +85,17 @@ describe('a call is flagged', () => {
 })
 
 describe('a call is unfit to train on', () => {
+  test.each<[string, Turn]>([
+    ['truncated', { attributes: { 'gen_ai.tool.definitions': '[{"name": "sea' } }],
+    ['contentMissing', { prompt: [] }],
+    ['outputMissing', { answer: [] }],
+    ['redacted', { prompt: [user('[REDACTED]')] }],
+    ['historyIncomplete', { attributes: { 'gen_ai.request.previous_response.id': 'r' } }],
+    ['promptContainedOutput', { prompt: [user('Go.'), said('Done.')] }],
+  ])('for %s alone', (reason, call) => {
+    expect([flagsOf(call), reasonsOf(call)]).toEqual([[[reason]], [reason]])
+  })
+
   test('for what caused the rest, where more is wrong with it', () => {
     const cut: Turn = { attributes: { 'gen_ai.input.messages': '[{"role":"user","content":"W' } }
     expect(reasonsOf(cut, { prompt: [], answer: [] })).toEqual(['truncated', 'contentMissing'])

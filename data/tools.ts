@@ -9,8 +9,8 @@ import { argumentsKey, valuesKey } from './tool_values.ts'
 import { fillGaps, isConcealed } from './values.ts'
 import { judgeResult } from './verdict.ts'
 
-/** Hand-offs, output functions, and ADK's summary of parallel calls are no tools. */
-const NOT_TOOLS = /^(transfer_to_|handoff|final_result|\(merged)/i
+/** Hand-offs and output functions are no tools. */
+const NOT_TOOLS = /^(transfer_to_|handoff|final_result)/i
 
 /** A tool call in a completion, and what was found to belong to it. */
 interface Request {
