@@ -164,7 +164,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     const versions = await lastVersions(writer, groups)
     const revisions = new Map<string, number>()
     const wanted = new Set(rollouts.map(keyOf))
-    const credit = openCredit()
+    const credit = openCredit(rollouts.length)
     /** @returns those of a group that cannot be credited without their outlines: then nothing was done */
     const creditGroup = (group: string, own: readonly RolloutRow[], outlines?: ReadonlyMap<string, Buffer>): readonly RolloutRow[] => {
       const becoming = own.map((row) => (wanted.has(keyOf(row)) ? become(row, outlines?.get(keyOf(row))) : null))
