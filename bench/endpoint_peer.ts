@@ -6,6 +6,8 @@ import { Agent, createServer, request as send, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net'
 
 const WORDS = 20
+/** Longer than any of it waits for its turn: a connection that is closed just when it is used again ends a request. */
+const KEEP_MS = 600_000
 const text = Array.from({ length: WORDS }, (_, i) => `word${i} `)
 const head = { id: 'chatcmpl-bench', created: 1, model: 'bench' }
 const usage = { prompt_tokens: 200, completion_tokens: WORDS, total_tokens: 200 + WORDS }
@@ -40,7 +42,7 @@ function passOn(port: number): (request: IncomingMessage, response: ServerRespon
       response.writeHead(reply.statusCode!, reply.headers)
       reply.pipe(response)
     })
-    request.pipe(sent)
+    request.pipe(sent.on('error', () => response.destroy()))
   }
 }
 
@@ -50,7 +52,7 @@ function acknowledge(request: IncomingMessage, response: ServerResponse): void {
 
 const [, , kind, port] = process.argv
 const server = createServer(
-  { keepAliveTimeout: 60_000 },
+  { keepAliveTimeout: KEEP_MS },
   kind === 'upstream' ? answer : kind === 'pipeline' ? acknowledge : passOn(Number(port)),
 )
 server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port))
