@@ -104,6 +104,14 @@ test('a status counts as the configuration says', () => {
   expect(groupAdvantages(members, { ...spec, statuses: { failed: 'left_out' } }).advantages).toEqual([[null], [0.5], [-0.5]])
 })
 
+test('a call without a return has no advantage, whatever the others of its rollout have', () => {
+  const members = [member('a', [1, null]), member('b', [null, 0])]
+  expect(groupAdvantages(members, spec).advantages).toEqual([
+    [0.5, null],
+    [null, -0.5],
+  ])
+})
+
 test('ten thousand members are one group; 1e100 among them is no harm', () => {
   const members = Array.from({ length: 10_000 }, (_, i) => member(String(i), [i === 0 ? 1e100 : i % 2]))
   const { advantages, effective_size } = groupAdvantages(members, { ...spec, normalize: 'std', leave_one_out: true })
