@@ -109,16 +109,19 @@ const MOST_VARINT = 5
 const MOST_BYTES = 3
 
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
-  putVarint(rows, end - start)
-  reserve(rows, end - start)
-  if (end - start >= FEW) {
-    rows.length += source.copy(rows.bytes, rows.length, start, end)
-    return
-  }
-  const { bytes } = rows
-  let to = rows.length
+  reserve(rows, MOST_VARINT + end - start)
+  rows.length = writeBytes(rows.bytes, rows.length, source, start, end)
+}
+
+/** The same where there is room for it. Returns where it ends. */
+export function writeBytes(bytes: Buffer, at: number, source: Buffer, start: number, end: number): number {
+  let to = at
+  let size = end - start
+  for (; size > 127; size >>>= 7) bytes[to++] = (size & 127) | 128
+  bytes[to++] = size
+  if (end - start >= FEW) return to + source.copy(bytes, to, start, end)
   for (let from = start; from < end; from++) bytes[to++] = source[from]!
-  rows.length = to
+  return to
 }
 
 /** What stands from `start` to `end` once more. */

@@ -5,7 +5,7 @@ import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { placeOf } from '../data/routing.ts'
 import { attribute, resource, scope } from '../data/scan.ts'
 import { COLUMN, nameLength, payloadSize, slotOf, STRIDE, type Envelope, type RawItem, type SpanBatch } from '../data/span_batch.ts'
-import { putAgain, putBytes, putString, putUInt32, putUInt64, putUInt8, reserve, type Rows } from './row_binary.ts'
+import { putAgain, putBytes, putString, putUInt64, putUInt8, reserve, writeBytes, type Rows } from './row_binary.ts'
 import { readBytes, readUInt8, readVarint, type Reader } from './row_reader.ts'
 
 const RESPONSE_ID = 'gen_ai.response.id'
@@ -73,7 +73,7 @@ export function spanRows(rows: Rows, receivedAt: number): SpanRows {
 }
 
 /** What the fields of a fixed size take, and the length of the name. */
-const FIXED = 33 + 8 + 17 + 17 + 5
+const FIXED = 33 + 8 + 17 + 17 + 5 + 1 + 1 + 8 + 4
 
 function putOwn(rows: Rows, batch: SpanBatch, i: number, hint: string): void {
   const { body, columns } = batch
@@ -81,20 +81,21 @@ function putOwn(rows: Rows, batch: SpanBatch, i: number, hint: string): void {
   const trace = columns[at + COLUMN.trace_id]!
   const start = columns[at + COLUMN.start_time]!
   const name = columns[at + COLUMN.name]!
+  const length = columns[at + COLUMN.name_length]!
   if (trace === 0) putString(rows, placeOf('', hint))
-  reserve(rows, FIXED)
-  const { bytes } = rows
+  reserve(rows, FIXED + length)
+  const { bytes, count } = rows
   let to = rows.length
   if (trace !== 0) to = writeHex(bytes, to, body, trace, 16)
   to = writeTime(bytes, to, body, start)
   to = writeHex(bytes, to, body, columns[at + COLUMN.span_id]!, 8)
   to = writeHex(bytes, to, body, columns[at + COLUMN.parent_span_id]!, 8)
+  to = writeBytes(bytes, to, body, name, name + length)
+  bytes[to++] = atMost(columns[at + COLUMN.kind]!, LAST_KIND)
+  bytes[to++] = atMost(columns[at + COLUMN.status]!, LAST_STATUS)
+  to = writeDuration(bytes, to, body, start, columns[at + COLUMN.end_time]!)
+  to = writeWord(bytes, to, count)
   rows.length = to
-  putBytes(rows, body, name, name + columns[at + COLUMN.name_length]!)
-  putUInt8(rows, atMost(columns[at + COLUMN.kind]!, LAST_KIND))
-  putUInt8(rows, atMost(columns[at + COLUMN.status]!, LAST_STATUS))
-  putDuration(rows, body, start, columns[at + COLUMN.end_time]!)
-  putUInt32(rows, rows.count)
   putResponseId(rows, batch, i)
   putBytes(rows, body, columns[at + COLUMN.start]!, columns[at + COLUMN.end]!)
 }
@@ -138,20 +139,22 @@ function writeTime(bytes: Buffer, at: number, source: Buffer, offset: number): n
 }
 
 /** 0 where the span was not ended, or ended before it began. */
-function putDuration(rows: Rows, source: Buffer, start: number, end: number): void {
+function writeDuration(bytes: Buffer, at: number, source: Buffer, start: number, end: number): number {
   let low = 0
   let high = 0
   if (start !== 0 && end !== 0 && !isBefore(source, end, start)) {
     low = word(source, end) - word(source, start)
     high = word(source, end + 4) - word(source, start + 4) - (lessThan(word(source, end), word(source, start)) ? 1 : 0)
   }
-  reserve(rows, 8)
-  const { bytes, length } = rows
-  for (let i = 0; i < 4; i++) {
-    bytes[length + i] = low >>> (8 * i)
-    bytes[length + 4 + i] = high >>> (8 * i)
-  }
-  rows.length = length + 8
+  return writeWord(bytes, writeWord(bytes, at, low), high)
+}
+
+function writeWord(bytes: Buffer, at: number, value: number): number {
+  bytes[at] = value
+  bytes[at + 1] = value >>> 8
+  bytes[at + 2] = value >>> 16
+  bytes[at + 3] = value >>> 24
+  return at + 4
 }
 
 /** Whether one fixed64 is less than another. */
