@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { damaged, randomMessage } from '../test/otlp/random.ts'
 import { seeded } from '../test/random.ts'
-import { knownEnvelope } from './known_envelopes.ts'
+import { findEnvelope, knownEnvelope, newEnvelope } from './known_envelopes.ts'
 import { InstrumentationScope, Resource } from './otlp_messages.ts'
 import { readEnvelope } from './read.ts'
 import type { Envelope } from './span_batch.ts'
@@ -41,3 +41,13 @@ function attempt<T>(work: () => T): T | Error {
     return error as Error
   }
 }
+
+test('only what was checked counts as checked', () => {
+  const bytes = Buffer.from([18, 3, 1, 2, 3])
+  knownEnvelope('resource', bytes, '')
+  expect(findEnvelope('resource', bytes, 0, 5)).toBeUndefined()
+  const envelope = newEnvelope('resource', bytes, 0, 5, '', 1)
+  expect(findEnvelope('resource', bytes, 0, 5)).toEqual({ envelope, parts: 1 })
+  expect(knownEnvelope('resource', bytes, '')).toBe(envelope)
+  expect(findEnvelope('scope', bytes, 0, 5)).toBeUndefined()
+})

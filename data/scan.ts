@@ -4,6 +4,7 @@
 import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
 import { findKey, keyTable, type KeyTable } from './key_table.ts'
 import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
+import { findEnvelope } from './known_envelopes.ts'
 import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
 import { isPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
@@ -105,7 +106,7 @@ function resourceItems(s: Scan, end: number): void {
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) piece(s, end, RESOURCE, whole)
+    if (field === 10) piece(s, end, 'resource', whole)
     else if (field === 18) scopeItems(s, open(c, end))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
@@ -123,7 +124,7 @@ function scopeItems(s: Scan, end: number): void {
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 18) readItem(s, open(c, end))
-    else if (field === 10) piece(s, end, SCOPE, whole)
+    else if (field === 10) piece(s, end, 'scope', whole)
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
@@ -280,14 +281,16 @@ function remember(s: Scan, slot: number, key: number, keyLength: number): void {
   if (found >= 0) s.slots.cells[s.slots.start + s.count * s.keys.length + found] = slot
 }
 
-/** A resource or scope, or one piece of it, checked. */
-function piece(s: Scan, end: number, shape: Shape, whole: Pieces): void {
+/** A resource or scope, or one piece of it, checked. Most were checked before, and are known by their bytes. */
+function piece(s: Scan, end: number, kind: 'resource' | 'scope', whole: Pieces): void {
   const { c } = s
   const pieceEnd = open(c, end)
   const start = c.pos
-  const parts = check(c, pieceEnd, shape)
+  const known = findEnvelope(kind, c.bytes, start, pieceEnd)
+  const parts = known ? known.parts : check(c, pieceEnd, kind === 'resource' ? RESOURCE : SCOPE)
+  c.pos = pieceEnd
   if (parts === Infinity) throw new Malformed(`a value is nested deeper than ${MAX_DEPTH} messages before byte ${pieceEnd}`)
   if (parts > MAX_PARTS) throw new Malformed(`a resource or scope of more than ${MAX_PARTS} attributes before byte ${pieceEnd}`)
   countParts(s, parts)
-  addPiece(whole, c.bytes, start, pieceEnd)
+  addPiece(whole, c.bytes, start, pieceEnd, parts, known)
 }

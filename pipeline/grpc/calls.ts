@@ -19,7 +19,7 @@ import type { Gunzip } from './gunzip.ts'
 import type { Field } from './hpack.ts'
 import type { Output, Recipient } from './output.ts'
 import type { Pool } from '../pool.ts'
-import { readRequest } from './request.ts'
+import { createRequestReader } from './request.ts'
 
 /** What all connections of a server share. */
 export interface Service extends Pick<GrpcServerOptions, 'methods' | 'copies' | 'authenticate' | 'errorOf' | 'onError' | 'limited'> {
@@ -81,6 +81,7 @@ export function createCalls(
   removed: (call: Call) => void,
 ): Calls {
   const { limits, pool, limited } = service
+  const readRequest = createRequestReader()
   const bodies = createBodies(pool, limits, limited)
   /** Calls whose method made a copy: nobody keeps them. Of small requests there are so many that new objects would be what costs most. */
   const spare: Call[] = []

@@ -10,26 +10,49 @@ export interface Request {
   readonly isGrpc: boolean
   readonly encoding: string
   /** In milliseconds. */
-  readonly timeout: number | undefined
+  timeout: number | undefined
   readonly contentLength: number | undefined
   /** What it takes to keep the headers. */
-  readonly bytes: number
+  bytes: number
   /** The value of a header, several joined by commas. */
   metadata(name: string): string | undefined
 }
 
-/** Returns undefined for a malformed request; throws Failure when its timeout is none. Fields that come again are not read again. */
-export function readRequest(fields: readonly Field[]): Request | undefined {
-  if (fields === latestFields) return latest
-  latest = undefined
-  latestFields = undefined
-  latest = read(fields)
-  latestFields = fields
-  return latest
+/**
+ * For one connection. Returns undefined for a malformed request; throws Failure when its timeout is none. What is returned is good until the
+ * next call: clients send the same headers with each call, save for a timeout, and these are not read again.
+ */
+export function createRequestReader(): (fields: readonly Field[]) => Request | undefined {
+  let before: Field[] = []
+  let latest: Request | undefined
+  let timeoutAt = -1
+
+  function isLatest(fields: readonly Field[]): boolean {
+    if (fields.length !== before.length) return false
+    for (let i = 0; i < before.length; i++) if (fields[i] !== before[i] && i !== timeoutAt) return false
+    return true
+  }
+
+  return (fields) => {
+    const timeout = timeoutAt < 0 ? undefined : fields[timeoutAt]
+    if (latest && isLatest(fields)) {
+      if (timeout === undefined || timeout === before[timeoutAt]) return latest
+      if (timeout.name === TIMEOUT && timeout.legal) {
+        latest.timeout = readTimeout(timeout.value)
+        latest.bytes += timeout.size - before[timeoutAt]!.size
+        before[timeoutAt] = timeout
+        return latest
+      }
+    }
+    latest = undefined
+    before = [...fields]
+    timeoutAt = before.findLastIndex(({ name }) => name === TIMEOUT)
+    latest = read(before)
+    return latest
+  }
 }
 
-let latestFields: readonly Field[] | undefined
-let latest: Request | undefined
+const TIMEOUT = 'grpc-timeout'
 
 function read(fields: readonly Field[]): Request | undefined {
   let method: string | undefined
@@ -67,7 +90,7 @@ function read(fields: readonly Field[]): Request | undefined {
       case 'grpc-encoding':
         encoding = value
         break
-      case 'grpc-timeout':
+      case TIMEOUT:
         timeout = value
         break
       case 'content-length':
@@ -93,7 +116,7 @@ function read(fields: readonly Field[]): Request | undefined {
     path,
     isGrpc: CONTENT_TYPE.test(contentType),
     encoding,
-    timeout: readTimeout(timeout),
+    timeout: timeout === undefined ? undefined : readTimeout(timeout),
     contentLength,
     bytes,
     metadata: (name) => valueOf(fields, name),
@@ -104,16 +127,23 @@ const COLON = 58
 const CONTENT_TYPE = /^application\/grpc(?:$|[+;])/i
 const DIGITS = /^\d{1,15}$/
 
-function readTimeout(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined
-  const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? []
-  if (digits === undefined) throw new Failure(STATUS.internal, `grpc-timeout is no time: ${text}`)
-  return Number(digits) * MILLISECONDS[unit as keyof typeof MILLISECONDS]
+function readTimeout(text: string): number {
+  const last = text.length - 1
+  const unit = UNITS.indexOf(text.charAt(last))
+  let value = last >= 1 && last <= 8 && unit >= 0 ? 0 : NaN
+  for (let i = 0; i < last; i++) {
+    const digit = text.charCodeAt(i) - ZERO
+    value = digit >= 0 && digit <= 9 ? value * 10 + digit : NaN
+  }
+  if (Number.isNaN(value)) throw new Failure(STATUS.internal, `grpc-timeout is no time: ${text}`)
+  return value * MILLISECONDS[unit]!
 }
+
+const ZERO = 48
+const UNITS = 'HMSmun'
+const MILLISECONDS = [3_600_000, 60_000, 1_000, 1, 1e-3, 1e-6]
 
 function valueOf(fields: readonly Field[], name: string): string | undefined {
   const values = fields.filter((field) => field.name === name).map(({ value }) => value)
   return values.length === 0 ? undefined : values.join(',')
 }
-
-const MILLISECONDS = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }
