@@ -74,5 +74,6 @@ test('the page shows every one of them, and every one is run', () => {
       .sort(),
   )
   const page = readFileSync('docs/frameworks.md', 'utf8')
+  expect(page.match(/^```ts$/gm)).toHaveLength(files.length)
   for (const file of files) expect(page).toContain(`<!-- examples/frameworks/${file} -->\n\n\`\`\`ts\n`)
 })
