@@ -67,7 +67,8 @@ export function classifier(own: readonly Rule[]): (tool: Pick<Tool, 'name' | 're
   return (tool) => compiled.find(({ holds }) => holds(tool))?.judgement ?? FINE
 }
 
-const FINE: Judgement = { air_class: 'ok', air_rule: 'ok: no rule' }
+/** Nothing speaks against the tool. */
+export const FINE: Judgement = { air_class: 'ok', air_rule: 'ok: no rule' }
 
 function inWords({ class: air_class, ...conditions }: Rule, which: string): string {
   const used = Object.entries(conditions).flatMap(([name, list]) => (list.length > 0 ? [name] : []))

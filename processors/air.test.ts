@@ -75,6 +75,15 @@ test("a judge's tools and those that were only asked for have no class", () => {
   expect(judge({ ...input, tools }).tools.map((t) => t.air_class)).toEqual([undefined, undefined])
 })
 
+test('a tool that ran and of which nothing else is known has no class; what tells of a failure, or an own rule, gives it one', () => {
+  const input = flat(1)
+  const unknown = { status: 'unknown' } as const
+  const tools = [tool(input, 6, unknown), tool(input, 7, { ...unknown, http_status: 503 })]
+  const classes = (options = {}) => judge({ ...input, tools }, options).tools.map((t) => t.air_class)
+  expect(classes()).toEqual([undefined, 'env_error'])
+  expect(classes({ rules: [{ class: 'ok', statuses: ['unknown'] }] })).toEqual(['ok', 'ok'])
+})
+
 describe('the call that asked for a tool', () => {
   test('is the one that an id names, else the one that led to it', () => {
     const input = flat(3)

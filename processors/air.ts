@@ -1,7 +1,7 @@
 // AIR, automatic intermediate rewarding: what tools did, told from their spans, as a signal between the first call and the
 // outcome. This stands behind policy_calls; what it finds becomes credit in credit_assignment.
 
-import { classifier } from '../credit/air.ts'
+import { classifier, FINE } from '../credit/air.ts'
 import { annealed, oldestVersion } from '../credit/schedule.ts'
 import { causalityOf, lastBefore } from '../data/causality.ts'
 import { place } from '../data/place.ts'
@@ -69,9 +69,11 @@ export default processor({
   create({ mode, c, cap, anneal, rules }, { count }) {
     const classify = classifier(rules)
     const judged = (tool: Tool, requested_by: string): Tool => {
-      if (!judgeable(tool)) return requested_by === tool.requested_by ? tool : { ...tool, requested_by }
-      const { air_class, air_rule } = classify(tool)
-      return { ...tool, requested_by, air_class, air_rule }
+      const judgement = judgeable(tool) ? classify(tool) : undefined
+      // That nothing speaks against a tool of which nothing is known says nothing for it.
+      const isKnown = judgement !== undefined && (judgement !== FINE || tool.verdict.status !== 'unknown')
+      if (!isKnown) return requested_by === tool.requested_by ? tool : { ...tool, requested_by }
+      return { ...tool, requested_by, ...judgement }
     }
     return {
       process(rollout: Rollout): Rollout {
