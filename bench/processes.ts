@@ -14,7 +14,9 @@ const TICKS = 100
 export async function launch(command: string, args: readonly string[], url: string, env = process.env): Promise<ChildProcess> {
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'], env })
   for (const deadline = Date.now() + START_MS; !(await answers(url)); await sleep(50)) {
-    if (child.exitCode !== null || Date.now() > deadline) throw new Error(`${command} did not start: see above`)
+    if (child.exitCode === null && Date.now() < deadline) continue
+    child.kill('SIGKILL')
+    throw new Error(`${command} did not start: see above`)
   }
   return child
 }
