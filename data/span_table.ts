@@ -136,13 +136,15 @@ export function spanTable(): SpanTable {
   function byTime(): Uint32Array {
     const high = new Uint32Array(count)
     const low = new Uint32Array(count)
+    const numbers = new Uint32Array(count)
     for (let i = 0; i < count; i++) {
       const start = i * STRIDE + WORD.start
       const at = words[start] === 0 && words[start + 1] === 0 ? start + WORD.end - WORD.start : start
       high[i] = words[at]!
       low[i] = words[at + 1]!
+      numbers[i] = i
     }
-    return radixSort(Uint32Array.from(high.keys()), [low, high])
+    return radixSort(numbers, [low, high])
   }
 
   return {
@@ -157,18 +159,20 @@ export function spanTable(): SpanTable {
   }
 }
 
-const DIGIT_BITS = 8
+/** Of many the digits are longer, and so fewer: each is one pass. */
+const MANY = 1 << 13
 
 /**
- * Numbers by their words, the lowest first; those whose words are equal keep their order. Each digit is one pass over all of them, and of
- * times most digits are the same in all: comparing two by two takes several times as long.
+ * Numbers by their words, the lowest first; those whose words are equal keep their order. Each digit is one pass over all of them; of
+ * times the first digits are the same in all.
  */
 function radixSort(numbers: Uint32Array, words: readonly Uint32Array[]): Uint32Array {
-  const first = new Uint32Array(1 << DIGIT_BITS)
+  const bits = numbers.length > MANY ? 16 : 8
+  const first = new Uint32Array(1 << bits)
   let sorted: Uint32Array = numbers
   let others: Uint32Array = new Uint32Array(numbers.length)
   for (const word of words) {
-    for (let shift = 0; shift < 32; shift += DIGIT_BITS) {
+    for (let shift = 0; shift < 32; shift += bits) {
       const digit = (number: number) => (word[number]! >>> shift) & (first.length - 1)
       first.fill(0)
       for (let i = 0; i < sorted.length; i++) first[digit(i)]!++
