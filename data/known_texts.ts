@@ -28,11 +28,21 @@ export function knownMeanings<T>(longest: number, meaningOf: (text: string) => T
   const lengths = new Int16Array(PLACES).fill(-1)
   const known = new Array<T>(PLACES)
   const its = new Int32Array(stride)
+  /** The place of the text that came after that of each place: spans of one making have the same keys in the same order. */
+  const after = new Int16Array(PLACES)
+  let latest = 0
 
   return (bytes, start, end) => {
     const length = end - start
     if (length > longest) return meaningOf(bytes.toString('utf8', start, end))
+    const likely = after[latest]!
+    if (lengths[likely] === length && hasWords(words, likely * stride, bytes, start, end)) {
+      latest = likely
+      return known[likely]!
+    }
     const place = putWords(its, bytes, start, end) & (PLACES - 1)
+    after[latest] = place
+    latest = place
     const first = place * stride
     const count = (length + 3) >> 2
     let same = lengths[place] === length ? 0 : -1
@@ -42,6 +52,20 @@ export function knownMeanings<T>(longest: number, meaningOf: (text: string) => T
     lengths[place] = length
     return (known[place] = meaningOf(bytes.toString('utf8', start, end)))
   }
+}
+
+/** Whether the words from `first` on are those that putWords() would put of the text. */
+function hasWords(words: Int32Array, first: number, bytes: Buffer, start: number, end: number): boolean {
+  let at = first
+  let i = start
+  for (; i + 4 <= end; i += 4) {
+    const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24)
+    if (words[at++] !== word) return false
+  }
+  if (i === end) return true
+  let word = 0
+  for (; i < end; i++) word = (word << 8) | bytes[i]!
+  return words[at] === word
 }
 
 /** Four bytes at a time, the last ones as they are. Returns their hash. */
