@@ -42,7 +42,7 @@ export function check(c: Cursor, end: number, shape: Shape, depth = 0): number {
   }
   let parts = shape === ANY_VALUE ? 0 : 1
   while (c.pos < end) {
-    if (shape === ARRAY && integerItem(c, end)) continue
+    if (shape === ARRAY && integerItems(c, end)) continue
     const field = tag(c, end)
     const inner = field < 128 ? shape[field] : undefined
     if (inner === undefined) skip(c, field, end)
@@ -51,15 +51,18 @@ export function check(c: Cursor, end: number, shape: Shape, depth = 0): number {
   return parts
 }
 
-/** Token ids: one integer an item, a thousand items a span. Passes over such an item, or leaves any other alone. */
-function integerItem(c: Cursor, end: number): boolean {
+/** Token ids: one integer an item, a thousand items a span. Passes over such items as far as they follow each other; false where none stands. */
+function integerItems(c: Cursor, end: number): boolean {
   const { bytes, pos } = c
-  const length = bytes[pos + 1]! // of the AnyValue: a tag and a varint
-  const itemEnd = pos + 2 + length
-  if (bytes[pos] !== 10 || bytes[pos + 2] !== 24 || length < 2 || length > 11 || itemEnd > end) return false
-  let last = pos + 3
-  while (last < itemEnd && bytes[last]! >= 128) last++
-  if (last !== itemEnd - 1) return false
-  c.pos = itemEnd
-  return true
+  let at = pos
+  while (at < end && bytes[at] === 10 && bytes[at + 2] === 24) {
+    const length = bytes[at + 1]! // of the AnyValue: a tag and a varint
+    const itemEnd = at + 2 + length
+    let last = at + 3
+    while (last < itemEnd && bytes[last]! >= 128) last++
+    if (last !== itemEnd - 1 || length > 11 || itemEnd > end) break
+    at = itemEnd
+  }
+  c.pos = at
+  return at > pos
 }
