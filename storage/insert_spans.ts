@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 
 import { steadyNow } from '../data/clock.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { hasRoom, spanMemory, type Run, type Segment, type SpanMemory } from '../data/span_memory.ts'
+import { hasRoom, SEGMENT_BYTES, spanMemory, type Run, type Segment, type SpanMemory } from '../data/span_memory.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { itemOfRow, rowSize, spanRows, type SpanRows } from './span_rows.ts'
 import type { Place, Stored } from './storage.ts'
@@ -47,6 +47,8 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   let filling: Flush | null = null
   let lastReceived = 0
   let insertMs = LONGEST_WAIT_MS
+  /** Bytes of the last flush: the next is likely to be as large. */
+  let lastSize = 0
 
   async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored> {
     const flushes = new Set<Flush>()
@@ -87,9 +89,9 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     return { segment, row, from, to }
   }
 
-  /** Its segment has room for a row of so many bytes. */
+  /** Its segment has room for a row of so many bytes, and for what is likely to follow: a flush that its segment's end cuts off is one insert more. */
   function begin(size: number): Flush {
-    const segment = memory.take(size)
+    const segment = memory.take(Math.max(size, Math.min(lastSize, SEGMENT_BYTES)))
     let settle!: Flush['settle']
     const stored = new Promise<readonly Place[]>((resolve) => (settle = resolve))
     stored.catch(() => {})
@@ -108,6 +110,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     filling = null
     const { segment } = flush
     const bytes = segment.bytes.subarray(flush.start, segment.length)
+    lastSize = bytes.length
     const began = performance.now()
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
     const sent = insertRows(bytes, randomUUID())
