@@ -73,7 +73,7 @@ export default connector({
     max_bytes_mib: number('The same for a rollout of so many MiB of spans.', { default: 256, min: 1 }),
     memory_mib: number(
       'MiB of the latest spans held in memory; an open rollout that began before them is read back from storage when it closes.',
-      { default: 16, min: 1 },
+      { default: 24, min: 1 },
     ),
     sending_queue: group(
       {

@@ -4,7 +4,7 @@
 
 import type { RawItem } from './span_batch.ts'
 
-export const SEGMENT_BYTES = 4 << 20
+export const SEGMENT_BYTES = 8 << 20
 const SEGMENT_ROWS = 10_000
 
 export interface SpanMemoryOptions {

@@ -10,7 +10,7 @@ import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { itemOfRow, rowSize, spanRows, type SpanRows } from './span_rows.ts'
 import type { Place, Stored } from './storage.ts'
 
-/** A flush is sent when its segment is full (at 4 MiB or 10,000 rows), or when it has waited as long as an insert takes nowadays: whichever is first. */
+/** A flush is sent when its segment is full (at 8 MiB or 10,000 rows), or when it has waited as long as an insert takes nowadays: whichever is first. */
 const SHORTEST_WAIT_MS = 20
 const LONGEST_WAIT_MS = 100
 /** Inserts that the time of one is an average of, roughly. */
