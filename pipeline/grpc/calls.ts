@@ -2,22 +2,13 @@
 // Whether the client's frames are legal HTTP/2 is connection.ts's business.
 
 import { Refused } from '../component.ts'
-import { createBodies, isOneMessage, PREFIX, type Body } from './body.ts'
+import { createBodies, isOneMessage, PREFIX } from './body.ts'
+import { cleared, newCall, type Call } from './call.ts'
 import { CODE, type Code } from './frames.ts'
-import {
-  Failure,
-  STATUS,
-  type GrpcCall,
-  type GrpcCopy,
-  type GrpcLimits,
-  type GrpcMethod,
-  type GrpcServerOptions,
-  type GrpcStatus,
-  type Settled,
-} from './grpc.ts'
+import { Failure, STATUS, type GrpcLimits, type GrpcServerOptions, type GrpcStatus } from './grpc.ts'
 import type { Gunzip } from './gunzip.ts'
 import type { Field } from './hpack.ts'
-import type { Output, Recipient } from './output.ts'
+import type { Output } from './output.ts'
 import type { Pool } from '../pool.ts'
 import { createRequestReader } from './request.ts'
 
@@ -30,28 +21,6 @@ export interface Service extends Pick<GrpcServerOptions, 'methods' | 'copies' | 
   handling(bytes: number): void
   /** Methods hold so much that clients are to wait. */
   congested(): boolean
-}
-
-export interface Call extends GrpcCall, Recipient, Body {
-  id: number
-  method: GrpcMethod
-  copy: GrpcCopy | undefined
-  encoding: string
-  contentLength: number | undefined
-  headerBytes: number
-  metadata: GrpcCall['metadata']
-  deadline: number | undefined
-  /** Settles when it is known who calls; undefined when that is known. */
-  authenticated: Promise<void> | undefined
-  stage: 'receiving' | 'running' | 'answering'
-  /** When this stage began. */
-  since: number
-  cancelled: boolean
-  /** How much of it is in the hands of its method, and whether that has a copy and does not know of the call. */
-  handled: number
-  isCopied: boolean
-  /** Ends it. */
-  readonly settled: Settled
 }
 
 export interface Calls {
@@ -83,7 +52,7 @@ export function createCalls(
   const { limits, pool, limited } = service
   const readRequest = createRequestReader()
   const bodies = createBodies(pool, limits, limited)
-  /** Calls whose method made a copy: nobody keeps them. Of small requests there are so many that new objects would be what costs most. */
+  /** Calls whose method made a copy: nobody keeps them. */
   const spare: Call[] = []
 
   function open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void {
@@ -98,7 +67,7 @@ export function createCalls(
       const { method: verb, path, timeout } = request
       const method = service.methods.get(path)
       if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
-      const call = spare.pop() ?? newCall(method)
+      const call = spare.pop() ?? newCall(method, settled)
       call.id = id
       call.method = method
       call.copy = service.copies?.get(path)
@@ -115,33 +84,6 @@ export function createCalls(
     } catch (error) {
       output.refuse(id, statusOf(error), !endStream)
     }
-  }
-
-  function newCall(method: GrpcMethod): Call {
-    const call: Call = {
-      id: 0,
-      method,
-      copy: undefined,
-      encoding: '',
-      contentLength: undefined,
-      headerBytes: 0,
-      metadata: () => undefined,
-      deadline: undefined,
-      authenticated: undefined,
-      stage: 'receiving',
-      since: 0,
-      cancelled: false,
-      handled: 0,
-      isCopied: false,
-      prefix: 0,
-      compressed: 0,
-      length: 0,
-      slot: undefined,
-      got: 0,
-      credit: 0,
-      settled: (answer, error) => settled(call, answer, error),
-    }
-    return call
   }
 
   function authenticate(call: Call): void {
@@ -295,16 +237,4 @@ export function createCalls(
   }
 
   return { open, whole, data, end, drop, expire }
-}
-
-/** As it was when it was new. */
-function cleared(call: Call): Call {
-  call.stage = 'receiving'
-  call.cancelled = false
-  call.isCopied = false
-  call.prefix = 0
-  call.length = 0
-  call.got = 0
-  call.credit = 0
-  return call
 }

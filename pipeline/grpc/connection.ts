@@ -3,7 +3,8 @@
 import type { Duplex } from 'node:stream'
 
 import { createAllowance } from './allowance.ts'
-import { createCalls, type Call, type Service } from './calls.ts'
+import type { Call } from './call.ts'
+import { createCalls, type Service } from './calls.ts'
 import {
   CODE,
   ConnectionError,

@@ -1,0 +1,67 @@
+// One call. Of small requests there are so many that new objects would be what costs most: whoever is done with one clears it for the next.
+
+import type { Body } from './body.ts'
+import type { GrpcCall, GrpcCopy, GrpcMethod, Settled } from './grpc.ts'
+import type { Recipient } from './output.ts'
+
+export interface Call extends GrpcCall, Recipient, Body {
+  id: number
+  method: GrpcMethod
+  copy: GrpcCopy | undefined
+  encoding: string
+  contentLength: number | undefined
+  headerBytes: number
+  metadata: GrpcCall['metadata']
+  deadline: number | undefined
+  /** Settles when it is known who calls; undefined when that is known. */
+  authenticated: Promise<void> | undefined
+  stage: 'receiving' | 'running' | 'answering'
+  /** When this stage began. */
+  since: number
+  cancelled: boolean
+  /** How much of it is in the hands of its method, and whether that has a copy and does not know of the call. */
+  handled: number
+  isCopied: boolean
+  /** Ends it. */
+  readonly settled: Settled
+}
+
+/** @param settle ends it */
+export function newCall(method: GrpcMethod, settle: (call: Call, answer: Uint8Array, error: unknown) => void): Call {
+  const call: Call = {
+    id: 0,
+    method,
+    copy: undefined,
+    encoding: '',
+    contentLength: undefined,
+    headerBytes: 0,
+    metadata: () => undefined,
+    deadline: undefined,
+    authenticated: undefined,
+    stage: 'receiving',
+    since: 0,
+    cancelled: false,
+    handled: 0,
+    isCopied: false,
+    prefix: 0,
+    compressed: 0,
+    length: 0,
+    slot: undefined,
+    got: 0,
+    credit: 0,
+    settled: (answer, error) => settle(call, answer, error),
+  }
+  return call
+}
+
+/** As it was when it was new. */
+export function cleared(call: Call): Call {
+  call.stage = 'receiving'
+  call.cancelled = false
+  call.isCopied = false
+  call.prefix = 0
+  call.length = 0
+  call.got = 0
+  call.credit = 0
+  return call
+}
