@@ -6,7 +6,8 @@ const OUTSIDE = ['node_modules', 'dist']
 
 export default defineConfig({
   test: {
-    maxWorkers: 2,
+    // For two cores: tests wait for other processes about a third of their time.
+    maxWorkers: 3,
     testTimeout: 20_000,
     hookTimeout: 30_000,
     projects: [
