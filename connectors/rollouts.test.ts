@@ -300,6 +300,38 @@ test('a call that ClickHouse refuses for good is a reject of its rollout, and ho
   ])
 })
 
+test('two connectors with one storage each have their own spans, of the memory that they share', async () => {
+  const storage = await openStorage({ url: `embedded:${leyden.folder}` })
+  const spans = new Map<string, number>()
+  const connectors = ['rollouts/one', 'rollouts/two'].map((id) =>
+    configure(rollouts, { root_grace: '100ms' }, testContext({ id, kind: 'connector', extensions: { clickhouse_storage: storage } })),
+  )
+  const take = async (taken: readonly { rollout_id: string; spans: number }[]) => {
+    for (const { rollout_id, spans: count } of taken) spans.set(rollout_id, count)
+  }
+  for (const connector of connectors) await connector.start({ rollouts: take })
+  const consume = (connector: number, run: string, ...ids: string[]) =>
+    connectors[connector]!.consume(
+      [
+        scan(
+          'traces',
+          fromJson(
+            'traces',
+            traces(
+              run,
+              ids.map((id, at) => (at === 0 ? { id, at: 0, for: 9 } : { id, parent: ids[0]! })),
+            ),
+          ),
+        ).batch,
+      ],
+      'traces',
+    )
+  await Promise.all([consume(0, 'first', 'x0', 'x1'), consume(1, 'second', 'y0', 'y1', 'y2')])
+  await expect.poll(() => [spans.get(traceIdOf('first')), spans.get(traceIdOf('second'))], { timeout: 10_000 }).toEqual([2, 3])
+  for (const connector of connectors) await connector.shutdown!()
+  await storage.close()
+})
+
 test('a rollout that has reached its limit is closed, and what still comes for it is stored and counted', async () => {
   const storage = await openStorage({ url: `embedded:${leyden.folder}` })
   const context = testContext({ id: 'rollouts', kind: 'connector', extensions: { clickhouse_storage: storage } })

@@ -4,11 +4,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { steadyNow } from '../data/clock.ts'
-import { openRollouts, type Taken as Due } from '../data/open_rollouts.ts'
+import { openRollouts, type OpenRollouts, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Problem } from '../data/rollout.ts'
 import { hintsOf, routeKey } from '../data/routing.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { spanMemory } from '../data/span_memory.ts'
 import { inTraces } from '../data/stray_rewards.ts'
 import { traceOwners } from '../data/trace_owners.ts'
 import { dialects } from '../dialects/index.ts'
@@ -20,7 +19,6 @@ import { addArrived, arriving, attachRewards, type Books } from '../storage/arri
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable } from '../storage/revisions.ts'
-import { itemOfRow } from '../storage/span_rows.ts'
 import { Unavailable, type Storage } from '../storage/storage.ts'
 
 const MIB = 1_048_576
@@ -91,10 +89,8 @@ export default connector({
   create(options, context) {
     const max_bytes = options.max_bytes_mib * MIB
     const assembling = { ...options, dialects, max_bytes }
-    const memory = spanMemory({ limit: options.memory_mib * MIB, itemAt: itemOfRow })
-    const open = openRollouts({ ...options, max_bytes }, memory)
-    const owners = traceOwners(open.rename)
     let storage: Storage
+    let open: OpenRollouts
     let books: Books
     let next: Consumer<'rollouts'>
     let whileAway: Overflow | undefined
@@ -106,14 +102,15 @@ export default connector({
     let restUntil = 0
     let stopping = false
 
-    context.gauge('leyden_open_rollouts', () => open.size)
+    context.gauge('leyden_open_rollouts', () => open?.size ?? 0)
     context.gauge('leyden_waiting_rewards', () => books?.late.waiting ?? 0)
-    context.gauge('leyden_open_rollouts_bytes', () => open.bytes)
-    context.gauge('leyden_open_rollouts_released', () => open.released)
+    context.gauge('leyden_open_rollouts_bytes', () => open?.bytes ?? 0)
+    context.gauge('leyden_open_rollouts_released', () => open?.released ?? 0)
 
     async function start(outputs: { rollouts?: Consumer<'rollouts'> }): Promise<void> {
       storage = context.extension<Storage>(options.storage)
-      storage.writeTo(memory)
+      open = openRollouts({ ...options, max_bytes }, storage.holdSpans(options.memory_mib * MIB))
+      const owners = traceOwners(open.rename)
       next = outputs.rollouts ?? (async () => {})
       const late = lateRewards({
         ...{ storage, dialects, joinKeys: options.join_keys, wait: options.reward_wait },
@@ -251,7 +248,7 @@ export default connector({
       await whileAway?.stop()
       await resuming
       await closing
-      await close(open.takeFinished())
+      await close(open?.takeFinished() ?? [])
     }
 
     return { start, consume: (batches) => (whileAway?.consume ?? store)(batches), shutdown }

@@ -8,8 +8,8 @@ export const SEGMENT_BYTES = 8 << 20
 const SEGMENT_ROWS = 10_000
 
 export interface SpanMemoryOptions {
-  /** Bytes of segments that nobody writes to or sends; those come on top. */
-  readonly limit: number
+  /** Bytes of segments that nobody writes to or sends; those come on top. None where nothing is said. */
+  readonly limit?: number
   /** Reads the row that begins there, into memory of its own. */
   readonly itemAt: (bytes: Buffer, start: number) => RawItem
   /** What a segment holds at most, unless a single row is larger. */
@@ -56,6 +56,8 @@ export interface SpanMemory {
   /** A segment with room for a row of so many bytes. It is not written over before it was let go as often as it was taken. */
   take(size: number): Segment
   letGo(segment: Segment): void
+  /** Raises the limit. */
+  hold(bytes: number): void
   /** An empty chain. */
   begin(): Chain
   /** Adds items of a batch to the end of a chain; `runs` are all of the batch's rows. False: the chain is gone. */
@@ -64,7 +66,8 @@ export interface SpanMemory {
   read(chain: Chain): RawItem[] | null
 }
 
-export function spanMemory({ limit, itemAt, segmentBytes = SEGMENT_BYTES }: SpanMemoryOptions): SpanMemory {
+export function spanMemory({ limit: own = 0, itemAt, segmentBytes = SEGMENT_BYTES }: SpanMemoryOptions): SpanMemory {
+  let limit = own
   /** By number, and so by age. */
   const segments = new Map<number, Segment>()
   const free: Segment[] = []
@@ -136,7 +139,14 @@ export function spanMemory({ limit, itemAt, segmentBytes = SEGMENT_BYTES }: Span
     return items.reverse()
   }
 
-  return { take, letGo: (segment) => void segment.users--, begin: () => ({ since: begun, last: NONE }), add, read }
+  return {
+    take,
+    letGo: (segment) => void segment.users--,
+    hold: (bytes) => void (limit += bytes),
+    begin: () => ({ since: begun, last: NONE }),
+    add,
+    read,
+  }
 }
 
 /** For a row of so many bytes. */

@@ -21,14 +21,13 @@ const OUTSTANDING = 3
 export interface SpanInserter {
   /** Resolves when the rows of all these items are stored, or put aside as refused. The batches are not read once it has settled. */
   insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored>
-  /** Rows are written there from now on. Before, in memory of which nothing is kept. */
-  writeTo(memory: SpanMemory): void
+  /** Where the rows are. So many bytes more of the latest stay there when they are stored. */
+  hold(bytes: number): SpanMemory
   /** Sends what waits, and resolves when nothing is on its way. */
   close(): Promise<void>
 }
 
 interface Flush extends SpanRows {
-  readonly memory: SpanMemory
   readonly segment: Segment
   /** Where it begins in the segment. */
   readonly start: number
@@ -43,7 +42,7 @@ interface Flush extends SpanRows {
 export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): SpanInserter {
   const waiting: (() => void)[] = []
   const outstanding = new Set<Promise<readonly Place[]>>()
-  let memory = spanMemory({ limit: 0, itemAt: itemOfRow })
+  const memory = spanMemory({ itemAt: itemOfRow })
   let filling: Flush | null = null
   let lastReceived = 0
   let insertMs = LONGEST_WAIT_MS
@@ -100,7 +99,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     const { put } = spanRows(segment, received_at)
     const wait = Math.min(Math.max(insertMs, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
     const timer = setTimeout(() => send(flush), wait)
-    const flush: Flush = { memory, segment, start: segment.length, put, parts: [], received_at, stored, settle, timer }
+    const flush: Flush = { segment, start: segment.length, put, parts: [], received_at, stored, settle, timer }
     return flush
   }
 
@@ -119,7 +118,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
       .finally(() => {
         insertMs += (performance.now() - began - insertMs) / LATELY
         outstanding.delete(sent)
-        flush.memory.letGo(segment)
+        memory.letGo(segment)
         for (const next of waiting.splice(0)) next()
       })
     outstanding.add(sent)
@@ -131,5 +130,10 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     await Promise.allSettled(outstanding)
   }
 
-  return { insert, writeTo: (given) => void (memory = given), close }
+  function hold(bytes: number): SpanMemory {
+    memory.hold(bytes)
+    return memory
+  }
+
+  return { insert, hold, close }
 }

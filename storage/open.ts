@@ -195,7 +195,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     client,
     connection: connectionOptions,
     insertSpans: spans.insert,
-    writeTo: spans.writeTo,
+    holdSpans: spans.hold,
     readItems: (traceIds, wanted) => run(() => readRawItems(client, traceIds, wanted)),
     sizesOf: (traceIds) => run(() => sizesOf(client, traceIds)),
     closedBySize: (rollouts) => run(() => closedBySize(rollouts)),

@@ -70,8 +70,8 @@ export interface Storage {
   readonly client: ClickHouseClient
   /** Stores raw spans and log records. Calls are grouped into flushes; resolves when this one's rows are stored. `hints[i][j]`: rollout hint of item j of batch i, '' for none; an empty list where none of a batch has any. */
   insertSpans(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored>
-  /** Rows of spans are written there from now on. */
-  writeTo(memory: SpanMemory): void
+  /** Where rows of spans are on their way to be stored. So many bytes more of the latest stay there: whoever asks for it shares it with the others. */
+  holdSpans(bytes: number): SpanMemory
   /** Raw items of these traces, each (trace_id, span_id) once, by start time. */
   readItems(traceIds: readonly string[], wanted?: Wanted): Promise<RawItem[]>
   /** How much of these traces names each rollout, or none (''), what was stored twice included. */
