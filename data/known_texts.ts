@@ -1,5 +1,6 @@
 // Short texts that come again and again, such as the keys of attributes: one string serves all of them, and making it is paid once.
 
+import { word } from './bytes.ts'
 import { open, type Cursor } from './wire.ts'
 
 /** One place for each hash; whoever comes last has it. */
@@ -59,13 +60,13 @@ function hasWords(words: Int32Array, first: number, bytes: Buffer, start: number
   let at = first
   let i = start
   for (; i + 4 <= end; i += 4) {
-    const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24)
-    if (words[at++] !== word) return false
+    const four = word(bytes, i)
+    if (words[at++] !== four) return false
   }
   if (i === end) return true
-  let word = 0
-  for (; i < end; i++) word = (word << 8) | bytes[i]!
-  return words[at] === word
+  let rest = 0
+  for (; i < end; i++) rest = (rest << 8) | bytes[i]!
+  return words[at] === rest
 }
 
 /** Four bytes at a time, the last ones as they are. Returns their hash. */
@@ -74,15 +75,15 @@ function putWords(words: Int32Array, bytes: Buffer, start: number, end: number):
   let count = 0
   let i = start
   for (; i + 4 <= end; i += 4) {
-    const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24)
-    words[count++] = word
-    hash = Math.imul(hash ^ word, 0x9e3779b1)
+    const four = word(bytes, i)
+    words[count++] = four
+    hash = Math.imul(hash ^ four, 0x9e3779b1)
     hash ^= hash >>> 15
   }
   if (i === end) return hash
-  let word = 0
-  for (; i < end; i++) word = (word << 8) | bytes[i]!
-  words[count] = word
-  hash = Math.imul(hash ^ word, 0x9e3779b1)
+  let rest = 0
+  for (; i < end; i++) rest = (rest << 8) | bytes[i]!
+  words[count] = rest
+  hash = Math.imul(hash ^ rest, 0x9e3779b1)
   return hash ^ (hash >>> 15)
 }

@@ -1,5 +1,7 @@
 // Spans of a trace come one by one, between those of others. Its id is written out once, and the string shared.
 
+import { putHex, word } from './bytes.ts'
+
 /** One place for each hash; whoever comes last has it. */
 const PLACES = 8_192
 
@@ -26,19 +28,13 @@ function placeOf(bytes: Buffer, at: number): number {
   known[first + 1] = b
   known[first + 2] = c
   known[first + 3] = d
-  for (let i = 0; i < 16; i++) {
-    written[2 * i] = DIGITS[bytes[at + i]! >>> 4]!
-    written[2 * i + 1] = DIGITS[bytes[at + i]! & 15]!
-  }
+  putHex(written, 0, bytes, at, 16)
   ids[place] = written.toString('latin1', 0, 32)
   keys[place] = written.toString('latin1')
   return place
 }
 
-const DIGITS = Buffer.from('0123456789abcdef')
 const written = Buffer.alloc(33)
-
-const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
 
 /** The traces of a list of items. */
 export interface Traces {

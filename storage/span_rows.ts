@@ -1,5 +1,6 @@
 // Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
 
+import { putHex, word } from '../data/bytes.ts'
 import { knownEnvelope } from '../data/known_envelopes.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { placeOf } from '../data/routing.ts'
@@ -112,22 +113,10 @@ const textOf = (value: unknown): string => (typeof value === 'string' ? value : 
 /** An enum's number that ClickHouse does not know would refuse the whole insert. */
 const atMost = (value: number, last: number): number => (value >= 0 && value <= last ? value : 0)
 
-const DIGITS = Buffer.from('0123456789abcdef')
-
 /** As a string; an empty one where there is no id. Returns where it ends, as all that follow do. */
 function writeHex(bytes: Buffer, at: number, source: Buffer, offset: number, size: number): number {
-  let to = at
-  if (offset === 0) {
-    bytes[to++] = 0
-    return to
-  }
-  bytes[to++] = size * 2
-  for (let from = offset; from < offset + size; from++) {
-    const byte = source[from]!
-    bytes[to++] = DIGITS[byte >>> 4]!
-    bytes[to++] = DIGITS[byte & 15]!
-  }
-  return to
+  bytes[at] = offset === 0 ? 0 : size * 2
+  return offset === 0 ? at + 1 : putHex(bytes, at + 1, source, offset, size)
 }
 
 /** Fixed64 nanoseconds are a DateTime64(9)'s ticks, up to the year 2262. */
@@ -167,8 +156,6 @@ function isBefore(bytes: Buffer, one: number, other: number): boolean {
 /** Words are integers of 32 bits, since larger numbers would be objects: with the sign turned, they compare as if they had none. */
 const lessThan = (one: number, other: number): boolean => (one ^ SIGN) < (other ^ SIGN)
 const SIGN = 1 << 31
-
-const word = (bytes: Buffer, at: number): number => bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
 
 /** The item of the row that begins there, in memory of its own. */
 export function itemOfRow(bytes: Buffer, start: number): RawItem {
