@@ -109,7 +109,9 @@ function returnsOf(
   if (outcome === null) return rollout.transitions.map(() => null)
   const steps = rollout.transitions.map((t) => (t.reward_intermediate ?? 0) - (t.reward_parts['air'] ?? 0))
   const method: Method = methods[credit.method as MethodName]
-  return method({ ...(tree as Required<Known>), next, steps, ...given, outcome }, credit)
+  // Those that ask for the span tree come with it.
+  const { causality, calls } = tree as Required<Known>
+  return method({ causality, calls, next, steps, air: given.air, phi: given.phi, outcome }, credit)
 }
 
 /** What of a rollout's course its credit follows from. */

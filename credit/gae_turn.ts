@@ -24,8 +24,8 @@ export function gae_turn({ next, steps, air, phi, outcome }: Chain, { gamma, lam
 function nextFirst(next: readonly number[]): number[] {
   const done = new Uint8Array(next.length)
   const order: number[] = []
+  const way: number[] = []
   for (let i = 0; i < next.length; i++) {
-    const way: number[] = []
     for (let n = i; n !== -1 && !done[n]; n = next[n]!) {
       done[n] = 1
       way.push(n)

@@ -92,7 +92,7 @@ export function decide<R extends GivenReward>(
   options: RewardOptions,
 ): Outcome {
   const problems: Problem[] = []
-  const known = latestVersions([...rewards].sort((a, b) => at(a) - at(b)))
+  const known = latestVersions(inOrder(rewards, at))
   const whole = known.filter(isWhole)
   const dimension = dimensionOf(known, whole, options.primary ?? undefined)
   const final = finalOf(whole, dimension, options)
@@ -103,24 +103,23 @@ export function decide<R extends GivenReward>(
   }
 
   const stepped = known.filter((reward) => (isWhole(reward) ? final && reward !== final.reward && reward.target === undefined : true))
-  const owners = ownersOf(stepped)
+  const owners = stepped.length > 0 ? ownersOf(stepped) : NONE
   const stepDimension = final ? dimension : dimensionOf(known, stepped, options.primary ?? undefined)
   for (const reward of stepped) {
     if (owners.has(reward)) continue
     problems.push({ reason: 'reward_without_call', span_id: reward.span_id, detail: 'no policy call ended before it, and it names none' })
   }
+  const parts: Record<string, number> = {}
+  for (const reward of whole) if (!owners.has(reward)) addParts(parts, reward, total === undefined ? dimension(reward) : undefined)
   return {
     outcome: total === undefined ? (final?.value ?? null) : total,
-    parts: Object.assign(
-      {},
-      ...whole
-        .filter((reward) => !owners.has(reward))
-        .map((reward) => partsOf(reward, total === undefined ? dimension(reward) : undefined)),
-    ) as Record<string, number>,
+    parts,
     steps: addUp(stepped, owners, stepDimension),
     problems,
   }
 }
+
+const NONE: ReadonlyMap<GivenReward, string> = new Map()
 
 /** A reward may name a span or response that is not, or not yet, in the rollout. */
 function isKnown({ target, target_node, span_id }: GivenReward, problems: Problem[]): boolean {
@@ -130,17 +129,33 @@ function isKnown({ target, target_node, span_id }: GivenReward, problems: Proble
   return false
 }
 
+/** By time, as they almost always come. */
+function inOrder<R extends GivenReward>(rewards: readonly R[], at: (reward: R) => number): readonly R[] {
+  for (let i = 1; i < rewards.length; i++) {
+    if (at(rewards[i - 1]!) > at(rewards[i]!)) return [...rewards].sort((a, b) => at(a) - at(b))
+  }
+  return rewards
+}
+
 /** Each in its latest version, in order. */
-function latestVersions<R extends GivenReward>(inOrder: readonly R[]): R[] {
-  const latest = new Map<string, GivenReward>()
-  const keys = inOrder.map(versionKeys)
-  inOrder.forEach((reward, i) => keys[i]!.forEach((key) => latest.set(key, reward)))
-  return inOrder.filter((reward, i) => keys[i]!.every((key) => latest.get(key) === reward))
+function latestVersions<R extends GivenReward>(rewards: readonly R[]): readonly R[] {
+  if (rewards.length <= 1) return rewards
+  const latest: R[] = []
+  const later = new Set<string>()
+  for (let i = rewards.length - 1; i >= 0; i--) {
+    const keys = versionKeys(rewards[i]!)
+    if (!keys.some((key) => later.has(key))) latest.push(rewards[i]!)
+    for (const key of keys) later.add(key)
+  }
+  return latest.reverse()
 }
 
 function versionKeys({ id, target, target_node, source, dimensions }: GivenReward): string[] {
   const keys = id === undefined ? [] : [`id ${id}`]
-  if (target) keys.push(JSON.stringify([target_node ?? '', source, dimensions.map(({ name }) => name)]))
+  if (target) {
+    const names = dimensions.length === 1 ? dimensions[0]!.name : JSON.stringify(dimensions.map(({ name }) => name))
+    keys.push(`${dimensions.length} ${target_node ?? ''} ${source} ${names}`)
+  }
   return keys
 }
 
@@ -168,11 +183,11 @@ function mainValue(reward: GivenReward, dimension: DimensionOf): number | null {
 
 /** Undefined without weights. Names that nobody gave a value are left out; null where that is all of them. */
 function weightedSum(whole: readonly GivenReward[], weights: RewardOptions['weights']): number | null | undefined {
-  const named = Object.entries(weights)
+  const named = Object.keys(weights)
   if (named.length === 0) return undefined
-  const shares = named.flatMap(([name, weight]) => {
+  const shares = named.flatMap((name) => {
     const reward = whole.findLast((one) => typeof valueOf(one, name) === 'number')
-    return reward ? [weight * valueOf(reward, name)!] : []
+    return reward ? [weights[name]! * valueOf(reward, name)!] : []
   })
   return shares.length === 0 ? null : shares.reduce((sum, share) => sum + share, 0)
 }
@@ -196,20 +211,31 @@ type DimensionOf = (reward: GivenReward) => string | undefined
 /** @param scope the rewards among which one dimension may be the only one */
 function dimensionOf(all: readonly GivenReward[], scope: readonly GivenReward[], configured: string | undefined): DimensionOf {
   if (all.some(({ primary }) => primary !== undefined)) return ({ primary }) => primary
-  const names = namesOf(scope)
-  const name = configured ?? (names.size === 1 ? [...names][0] : undefined)
+  const name = configured ?? onlyName(scope)
   return () => name
+}
+
+/** Undefined where there are several. */
+function onlyName(rewards: readonly GivenReward[]): string | undefined {
+  let only: string | undefined
+  for (const { dimensions } of rewards) {
+    for (const { name } of dimensions) {
+      if (name !== (only ??= name)) return undefined
+    }
+  }
+  return only
 }
 
 const namesOf = (rewards: readonly GivenReward[]): Set<string> =>
   new Set(rewards.flatMap(({ dimensions }) => dimensions.map(({ name }) => name)))
 
-const valueOf = (reward: GivenReward, name: string | undefined): number | null | undefined =>
-  reward.dimensions.find((dimension) => dimension.name === name)?.value
+function valueOf({ dimensions }: GivenReward, named: string | undefined): number | null | undefined {
+  for (const { name, value } of dimensions) if (name === named) return value
+  return undefined
+}
 
-function partsOf(reward: GivenReward, primary: string | undefined): Record<string, number> {
-  const parts = reward.dimensions.filter(({ name, value }) => name !== primary && value !== null)
-  return Object.fromEntries(parts.map(({ name, value }) => [name, value!]))
+function addParts(parts: Record<string, number>, { dimensions }: GivenReward, primary: string | undefined): void {
+  for (const { name, value } of dimensions) if (name !== primary && value !== null) parts[name] = value
 }
 
 function addUp(rewards: readonly GivenReward[], owners: ReadonlyMap<GivenReward, string>, dimension: DimensionOf): Map<string, StepReward> {
@@ -217,12 +243,12 @@ function addUp(rewards: readonly GivenReward[], owners: ReadonlyMap<GivenReward,
   for (const reward of rewards) {
     const owner = owners.get(reward)
     if (owner === undefined) continue
-    const { intermediate, parts } = steps.get(owner) ?? { intermediate: null, parts: {} }
+    const before = steps.get(owner)
+    const parts = { ...before?.parts }
+    addParts(parts, reward, dimension(reward))
     const value = valueOf(reward, dimension(reward)) ?? null
-    steps.set(owner, {
-      intermediate: value === null ? intermediate : (intermediate ?? 0) + value,
-      parts: { ...parts, ...partsOf(reward, dimension(reward)) },
-    })
+    const intermediate = before?.intermediate ?? null
+    steps.set(owner, { intermediate: value === null ? intermediate : (intermediate ?? 0) + value, parts })
   }
   return steps
 }

@@ -7,7 +7,7 @@ import { giveRewards } from '../data/policy_calls.ts'
 import { AS_GIVEN, decide, type GivenReward, type Outcome, type StepReward } from '../data/rewards.ts'
 import type { CreditSpec } from '../data/rollout.ts'
 import { specOf } from './group_members.ts'
-import { restore, restoreReward, withStandings, type Outline, type OutlinedReward, type OutlinedRewards } from './outline.ts'
+import { restore, restoreReward, withStandings, type Outline, type OutlinedRewards, type RestoredReward } from './outline.ts'
 import type { RolloutRow } from './rollout_rows.ts'
 
 /** A rollout with new returns, as it is to be stored. */
@@ -22,9 +22,14 @@ export const hasCourse = ({ next, credit }: RolloutRow): boolean => next.length 
 
 /** @param rewards each with its standing */
 export function creditAlongCourse(row: RolloutRow, rewards: OutlinedRewards): Credited {
-  const found = decide(rewards.given.map(standingReward), STANDING, rewards.options ?? AS_GIVEN)
-  const given = row.agents.map((_, step) => found.steps.get(String(step)) ?? NOTHING)
-  const transitions = given.map((one, step) => ({ agent: row.agents[step]!, ...rewarded(one, found) }))
+  const restored = rewards.given.map((one) => restoreReward(one))
+  const found = decide(restored, STANDING, rewards.options ?? AS_GIVEN)
+  const usual = rewarded(NOTHING, found)
+  const transitions = row.agents.map((agent, step) => {
+    const own = found.steps.size > 0 ? found.steps.get(String(step)) : undefined
+    const { reward_intermediate, reward_parts } = own ? rewarded(own, found) : usual
+    return { agent, reward_intermediate, reward_parts }
+  })
   const credit = specOf(row.credit)
   const { rollout_id, task_id, group_id, status, air_mode, next, air } = row
   const scored = { rollout_id, task_id, group_id, status, air_mode, outcome: found.outcome, transitions }
@@ -69,15 +74,13 @@ function rewarded({ intermediate, parts }: StepReward, { parts: ofWhole }: Outco
 
 const NOTHING: StepReward = { intermediate: null, parts: {} }
 
-type StandingReward = GivenReward & { readonly [key in 'at' | 'whole' | 'step']: OutlinedReward[key] | undefined }
-
-const standingReward = (one: OutlinedReward): StandingReward =>
-  Object.assign(restoreReward(one), { at: one.at, whole: one.whole, step: one.step })
-
 /** Transitions are named by their step. */
 const STANDING = {
-  at: ({ at }: StandingReward) => at!,
-  isWhole: ({ whole }: StandingReward) => whole === true,
-  owners: (some: readonly StandingReward[]) =>
-    new Map(some.flatMap((reward) => (reward.step === undefined ? [] : [[reward as GivenReward, String(reward.step)] as const]))),
+  at: ({ at }: RestoredReward) => at!,
+  isWhole: ({ whole }: RestoredReward) => whole === true,
+  owners(some: readonly RestoredReward[]): ReadonlyMap<GivenReward, string> {
+    const owners = new Map<GivenReward, string>()
+    for (const reward of some) if (reward.step !== undefined) owners.set(reward, String(reward.step))
+    return owners
+  },
 }

@@ -5,15 +5,10 @@ import { groupAdvantages, type GroupCredit } from '../credit/group.ts'
 import { steadyNow } from '../data/clock.ts'
 import type { CreditSpec } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
-import { openCreditRows, putCredit, type Assigned, type CreditRows } from './credit_rows.ts'
+import { openCreditRows, putCredit, type CreditRows } from './credit_rows.ts'
 import type { Member } from './group_members.ts'
 import { putRolloutRow, type RolloutRow } from './rollout_rows.ts'
 import { openRows, putFloat64, putString, putUInt32, putUInt64, type Rows } from './row_binary.ts'
-
-export interface Compared extends Member {
-  /** Its transitions where they are to be stored with it; undefined where they stay as they are. */
-  readonly assigned?: Assigned
-}
 
 export interface Credit {
   readonly steps: CreditRows
@@ -40,30 +35,27 @@ export const CREDIT_COLUMNS = 'tenant, group_id, credit_version, method, members
 export function putGroup(
   { steps, credits, now }: Credit,
   group: string,
-  members: readonly Compared[],
+  members: readonly Member[],
   versions: ReadonlyMap<string, number>,
 ): void {
   const version = (versions.get(group) ?? 0) + 1
   const spec = members.at(-1)!.credit
-  const result = groupAdvantages(
-    members.map((member) => ({ ...member, excluded: member.mode === 'val' })),
-    spec,
-  )
-  for (const [i, member] of members.entries()) putCredit(steps, member, result.advantages[i]!, version, member.assigned)
+  const result = groupAdvantages(members, spec)
+  for (let i = 0; i < members.length; i++) putCredit(steps, members[i]!, result.advantages[i]!, version)
   putCreditsRow(credits, group, version, spec, result, now)
 }
 
 /** Those with new returns are stored with these, also where their group is not compared yet. */
-export function putUncompared({ steps }: Credit, members: readonly Compared[]): void {
+export function putUncompared({ steps }: Credit, members: readonly Member[]): void {
   for (const member of members) {
     if (!member.assigned) continue
     const advantages = member.assigned.steps.map(({ advantage }) => advantage)
-    putCredit(steps, member, advantages, null, member.assigned)
+    putCredit(steps, member, advantages, null)
   }
 }
 
 export function putRollout({ rollouts, now }: Credit, row: RolloutRow, revisions: ReadonlyMap<string, number>): void {
-  const revision = revisions.get(routeKey(row.rollout_id, row.attempt_id))
+  const revision = revisions.size > 0 ? revisions.get(routeKey(row.rollout_id, row.attempt_id)) : undefined
   putRolloutRow(rollouts, revision === undefined ? row : { ...row, revision }, now)
 }
 

@@ -9,7 +9,7 @@ import { steadyNow } from '../data/clock.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import type { Credited } from './credit_again.ts'
-import { CREDIT_COLUMNS, openCredit, putGroup, putRollout, putUncompared, type Compared, type Credit } from './credit_block.ts'
+import { CREDIT_COLUMNS, openCredit, putGroup, putRollout, putUncompared, type Credit } from './credit_block.ts'
 import { revisionsAnew, writeCredit, type Writer } from './credit_rows.ts'
 import { groupsLeftOut, isComplete, isEndless, isSettled, lastVersions, memberOf, membersOf, type Member } from './group_members.ts'
 import { groupId } from './groups.ts'
@@ -34,8 +34,8 @@ export interface CreditJob {
   close(): Promise<void>
 }
 
-/** What becomes of a stored rollout: null where it stays as it is, 'outline' where that cannot be told without it. */
-export type Become = (row: RolloutRow, outline?: Buffer) => Credited | 'outline' | null
+/** What becomes of a stored rollout, by routeKey: null where it stays as it is, 'outline' where that cannot be told without it. */
+export type Become = (row: RolloutRow, key: string, outline?: Buffer) => Credited | 'outline' | null
 
 interface AgainOptions {
   readonly settled?: boolean
@@ -167,14 +167,16 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     const credit = openCredit(rollouts.length)
     /** @returns those of a group that cannot be credited without their outlines: then nothing was done */
     const creditGroup = (group: string, own: readonly RolloutRow[], outlines?: ReadonlyMap<string, Buffer>): readonly RolloutRow[] => {
-      const becoming = own.map((row) => (wanted.has(keyOf(row)) ? become(row, outlines?.get(keyOf(row))) : null))
-      const lacking = own.filter((_, i) => becoming[i] === 'outline')
-      if (lacking.length > 0 && !outlines) return lacking
-      const members = own.map((row, i): Compared => {
+      const becoming = own.map((row) => {
+        const key = keyOf(row)
+        return wanted.has(key) ? become(row, key, outlines?.get(key)) : null
+      })
+      if (!outlines && becoming.includes('outline')) return own.filter((_, i) => becoming[i] === 'outline')
+      const members = own.map((row, i) => {
         const credited = becoming[i]!
         if (credited === null || credited === 'outline') return memberOf(row)
         putRollout(credit, credited.row, revisions)
-        return { ...memberOf(credited.row), credit: credited.credit, assigned: { outcome: credited.row.outcome, steps: credited.steps } }
+        return memberOf(credited.row, credited.credit, { outcome: credited.row.outcome, steps: credited.steps })
       })
       const isReady = group !== '' && (isComplete(members) || ((settled || versions.has(group)) && isSettled(members)))
       if (isReady) putGroup(credit, group, members, versions)

@@ -12,14 +12,24 @@ import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { passes } from './availability.ts'
 import { literal, LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
-import { openRows, putArray, putFloat64, putMap, putNullable, putString, putUInt32, putUInt8, written, type Rows } from './row_binary.ts'
+import { openRows, putFloat64, putMap, putNullable, putString, putUInt32, putUInt8, putVarint, written, type Rows } from './row_binary.ts'
 import { withStaging } from './staging.ts'
 
 /** Credit of up to STEPS steps of a rollout: each of its transitions is handed the whole of it. */
-interface Staged {
+interface Staged extends Given {
   readonly key: string
   readonly rollout_id: string
-  readonly row: Row
+  /** Of its steps, the first. */
+  readonly first: number
+}
+
+/** To a rollout. */
+interface Given {
+  /** Of each step. */
+  readonly advantages: readonly (number | null)[]
+  /** Null where the rollout has no group, or one that is not credited yet. */
+  readonly version: number | null
+  readonly assigned: Assigned | undefined
 }
 
 interface Row {
@@ -79,31 +89,16 @@ export interface Assigned {
 /** @param advantages of each step @param version null where the rollout has no group, or one that is not credited yet */
 export function putCredit(
   credit: CreditRows,
-  rollout: RevisionKey,
+  { rollout_id, attempt_id, revision, assigned }: RevisionKey & Pick<Given, 'assigned'>,
   advantages: readonly (number | null)[],
   version: number | null,
-  assigned?: Assigned,
 ): void {
   const { rollouts, rows, few } = credit
-  const { rollout_id, attempt_id, revision } = rollout
   // Not the rollout itself: what hangs on it would be kept for as long as thousands are credited, and moved by garbage collection.
   if (advantages.length > 0) rollouts.push({ rollout_id, attempt_id, revision })
   for (let first = 0; first < advantages.length; first += STEPS) {
-    const steps = assigned ? assigned.steps.slice(first, first + STEPS) : NONE
-    const staged: Staged = {
-      key: `${rollout_id}\0${attempt_id}\0${revision}\0${first / STEPS}`,
-      rollout_id,
-      row: {
-        advantage: advantages.slice(first, first + STEPS),
-        credit_version: version,
-        assigned: assigned !== undefined,
-        reward_outcome: assigned?.outcome ?? null,
-        reward_intermediate: steps.map((t) => t.reward_intermediate),
-        reward_parts: steps.map((t) => t.reward_parts),
-        return: steps.map((t) => t.return),
-        credit_method: steps[0]?.credit_method ?? '',
-      },
-    }
+    const key = `${rollout_id}\0${attempt_id}\0${revision}\0${first / STEPS}`
+    const staged = { key, rollout_id, first, advantages, version, assigned }
     putStaged(rows, staged)
     if (few.length < FEW) few.push(staged)
     if (assigned) credit.assigned++
@@ -112,22 +107,47 @@ export function putCredit(
 
 const NONE: readonly AssignedStep[] = []
 
-function putStaged(rows: Rows, { key, rollout_id, row }: Staged): void {
+/** Its columns, in the order of Row. */
+function putStaged(rows: Rows, { key, rollout_id, first, advantages, version, assigned }: Staged): void {
+  const steps = assigned?.steps ?? NONE
   putString(rows, key)
   putString(rows, rollout_id)
-  putArray(rows, row.advantage, putNumber)
-  putNullable(rows, row.credit_version, putUInt32)
-  putUInt8(rows, row.assigned ? 1 : 0)
-  putNumber(rows, row.reward_outcome)
-  putArray(rows, row.reward_intermediate, putNumber)
-  putArray(rows, row.reward_parts, putParts)
-  putArray(rows, row.return, putNumber)
-  putString(rows, row.credit_method)
+  putSome(rows, advantages, first, putNumber)
+  putNullable(rows, version, putUInt32)
+  putUInt8(rows, assigned ? 1 : 0)
+  putNumber(rows, assigned ? assigned.outcome : null)
+  putSome(rows, steps, first, putIntermediate)
+  putSome(rows, steps, first, putParts)
+  putSome(rows, steps, first, putReturn)
+  putString(rows, steps.length > 0 ? steps[first]!.credit_method : '')
   rows.count++
 }
 
 const putNumber = (rows: Rows, value: number | null) => putNullable(rows, value, putFloat64)
-const putParts = (rows: Rows, parts: Readonly<Record<string, number>>) => putMap(rows, parts, putFloat64)
+const putIntermediate = (rows: Rows, step: AssignedStep) => putNumber(rows, step.reward_intermediate)
+const putParts = (rows: Rows, step: AssignedStep) => putMap(rows, step.reward_parts, putFloat64)
+const putReturn = (rows: Rows, step: AssignedStep) => putNumber(rows, step.return)
+
+/** Those of a list that stand in one row, as an array. */
+function putSome<T>(rows: Rows, list: readonly T[], first: number, put: (rows: Rows, value: T) => void): void {
+  const end = Math.min(list.length, first + STEPS)
+  putVarint(rows, Math.max(0, end - first))
+  for (let i = first; i < end; i++) put(rows, list[i]!)
+}
+
+function rowOf({ first, advantages, version, assigned }: Staged): Row {
+  const steps = assigned ? assigned.steps.slice(first, first + STEPS) : NONE
+  return {
+    advantage: advantages.slice(first, first + STEPS),
+    credit_version: version,
+    assigned: assigned !== undefined,
+    reward_outcome: assigned?.outcome ?? null,
+    reward_intermediate: steps.map((t) => t.reward_intermediate),
+    reward_parts: steps.map((t) => t.reward_parts),
+    return: steps.map((t) => t.return),
+    credit_method: steps[0]?.credit_method ?? '',
+  }
+}
 
 export interface Writer {
   readonly client: ClickHouseClient
@@ -173,12 +193,13 @@ const inTable = (staging: string): Source => ({
 
 /** Half the cost for a few. JSON, which holds numbers to their last bit. */
 function inText(few: readonly Staged[]): Source {
+  const rows = few.map(rowOf)
   const keys = few.map(({ key }) => literal(key)).join(',')
   return {
     keys: `(${keys})`,
     rolloutIds: textList(new Set(few.map(({ rollout_id }) => rollout_id))),
     value(name, key) {
-      const values = literal(JSON.stringify(few.map(({ row }) => row[name])))
+      const values = literal(JSON.stringify(rows.map((row) => row[name])))
       return `JSONExtract(${values}, 'Array(${TYPES[name]})')[indexOf([${keys}], ${key})]`
     },
   }

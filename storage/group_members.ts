@@ -2,16 +2,20 @@
 
 import { statusRule } from '../credit/statuses.ts'
 import type { CreditSpec, Rollout, Status } from '../data/rollout.ts'
-import type { Writer } from './credit_rows.ts'
+import type { Assigned, Writer } from './credit_rows.ts'
 import { LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
 import type { RolloutRow } from './rollout_rows.ts'
 import { byGroup, rolloutsOfGroups } from './stored_rollouts.ts'
 
-export interface Member extends Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision' | 'mode' | 'group_size'> {
+export interface Member extends Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision' | 'group_size'> {
   readonly status: Status
+  /** Never trained on. */
+  readonly excluded: boolean
   readonly credit: CreditSpec
   readonly scored: boolean
-  readonly transitions: readonly { readonly step: number; readonly agent: string; readonly return: number | null }[]
+  readonly transitions: readonly { readonly agent: string; readonly return: number | null }[]
+  /** Credit of its transitions where that is to be stored with it; undefined where it stays as it is. */
+  readonly assigned: Assigned | undefined
 }
 
 type Deps = Pick<Writer, 'client' | 'run'>
@@ -28,20 +32,21 @@ export function specOf(credit: string): CreditSpec {
   return spec
 }
 
-export function memberOf({
-  rollout_id,
-  attempt_id,
-  revision,
-  mode,
-  group_size,
-  status,
-  credit,
-  outcome,
-  agents,
-  returns,
-}: RolloutRow): Member {
-  const transitions = returns.map((value, step) => ({ step, agent: agents[step]!, return: value }))
-  return { rollout_id, attempt_id, revision, mode, group_size, status, credit: specOf(credit), scored: outcome !== null, transitions }
+export function memberOf(row: RolloutRow, credit = specOf(row.credit), assigned?: Assigned): Member {
+  const { rollout_id, attempt_id, revision, mode, group_size, status, outcome, agents, returns } = row
+  const transitions = returns.map((value, step) => ({ agent: agents[step]!, return: value }))
+  return {
+    rollout_id,
+    attempt_id,
+    revision,
+    group_size,
+    status,
+    excluded: mode === 'val',
+    credit,
+    scored: outcome !== null,
+    transitions,
+    assigned,
+  }
 }
 
 /** Attempts by group, in the order in which they began. */
@@ -49,7 +54,10 @@ export async function membersOf(deps: Deps, groups: readonly string[]): Promise<
   if (groups.length === 0) return new Map()
   const found = new Map<string, Member[]>()
   for await (const some of rolloutsOfGroups(deps, groups)) {
-    for (const [group, rows] of byGroup(some)) found.set(group, rows.map(memberOf))
+    for (const [group, rows] of byGroup(some)) {
+      const members = rows.map((row) => memberOf(row))
+      found.set(group, members)
+    }
   }
   return found
 }
@@ -83,13 +91,17 @@ const select = <T>({ client, run }: Deps, query: string): Promise<T[]> =>
 
 /** All rollouts that the group is to have are over, and each is scored or known to tell nothing. */
 export function isComplete(members: readonly Member[]): boolean {
-  const size = Math.max(...members.map(({ group_size }) => group_size))
-  const decided = new Set(members.filter(isDecided).map(({ rollout_id }) => rollout_id))
+  let size = 0
+  const decided = new Set<string>()
+  for (const member of members) {
+    size = Math.max(size, member.group_size)
+    if (isDecided(member)) decided.add(member.rollout_id)
+  }
   return size > 0 && decided.size >= size
 }
 
-const isDecided = ({ mode, status, scored, credit }: Member): boolean =>
-  scored || mode === 'val' || statusRule(status, credit) !== 'as_scored'
+const isDecided = ({ excluded, status, scored, credit }: Member): boolean =>
+  scored || excluded || statusRule(status, credit) !== 'as_scored'
 
 /** Enough to compare, although more may have been meant to come. */
 export function isSettled(members: readonly Member[]): boolean {

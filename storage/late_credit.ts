@@ -36,8 +36,8 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
   }
   const responses = await spansOfResponses(deps, late)
   const placed: LateReward[] = []
-  const inPlace: Become = (row, stored) => {
-    const own = byRollout.get(routeKey(row.rollout_id, row.attempt_id))!
+  const inPlace: Become = (row, key, stored) => {
+    const own = byRollout.get(key)!
     const late = own.length === 1 ? own[0]!.rewards : own.flatMap((one) => one.rewards)
     const alongCourse = hasCourse(row) && late.every(isOfWhole)
     if (!alongCourse && !stored) return 'outline'
@@ -45,11 +45,14 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
     const outline = alongCourse ? undefined : (JSON.parse(String(stored)) as Outline)
     const added = outline ? placedIn(outline, late, responses, force) : late.map((reward) => wholeReward(reward, rewards))
     if (!added) return null
-    placed.push(...own)
     const fresh = unknownOf(added, rewards)
-    const seen = own.reduce((sum, { items }) => sum + items, 0)
-    const covered_until = Math.max(row.covered_until, ...own.map(({ received_at }) => received_at))
-    const covering = { ...row, spans: row.spans + (fresh.length > 0 ? seen : 0), covered_until }
+    let { spans, covered_until } = row
+    for (const one of own) {
+      placed.push(one)
+      if (fresh.length > 0) spans += one.items
+      covered_until = Math.max(covered_until, one.received_at)
+    }
+    const covering = { ...row, spans, covered_until }
     const all = { ...rewards, given: [...rewards.given, ...fresh] }
     return outline ? creditFromOutline(covering, outline, all) : creditAlongCourse(covering, all)
   }
@@ -64,8 +67,7 @@ const isOfWhole = ({ target }: Reward): boolean => target !== undefined && !targ
 
 /** A reward may be sent again. */
 function unknownOf(added: readonly OutlinedReward[], { given }: OutlinedRewards): OutlinedReward[] {
-  const known = new Set(given.map(({ reward_id, times }) => `${reward_id} ${times[1]}`))
-  return added.filter(({ reward_id, times }) => !known.has(`${reward_id} ${times[1]}`))
+  return added.filter(({ reward_id, times }) => !given.some((known) => known.reward_id === reward_id && known.times[1] === times[1]))
 }
 
 /** Null where the outline does not know what one of the rewards is about. */

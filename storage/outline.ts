@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 
 import { toolKey } from '../credit/air.ts'
 import type { EarningTool } from '../credit/assign.ts'
+import type { RewardDimension } from '../data/dialect.ts'
 import { AS_GIVEN, standing, type GivenReward, type RewardOptions } from '../data/rewards.ts'
 import type { Course, Moment, Reward, Rollout, Tool } from '../data/rollout.ts'
 import type { SpanTree } from '../data/tree.ts'
@@ -147,10 +148,24 @@ export function withStandings(
   })
 }
 
-/** One that came late and is about the whole rollout. */
+/** One that came late and is about the whole rollout. Field by field, since thousands may. */
 export function wholeReward(reward: Reward, { origin }: OutlinedRewards): OutlinedReward {
+  const { reward_id, id, source, primary, override, sequence_id } = reward
   const at = Number(reward.end_time - BigInt(origin)) / 1_000
-  return { ...outlinedReward(reward, () => -1), target: -1, at, whole: true }
+  return {
+    node: -1,
+    target: -1,
+    times: timesOf(reward),
+    values: valuesOf(reward),
+    reward_id,
+    id,
+    source,
+    primary,
+    override,
+    sequence_id,
+    at,
+    whole: true,
+  }
 }
 
 /** A digest is shorter than most arguments. */
@@ -162,17 +177,26 @@ const isPlaced = ({ target, target_node }: Reward): boolean => target_node !== u
 
 /** @param at where a node of the rollout's tree stands in the outline; -1 for one that is not there */
 export function outlinedReward(reward: Reward, at: (node: number) => number): OutlinedReward {
-  const { node, target, target_node, reward_id, id, source, primary, override, sequence_id, dimensions } = reward
+  const { node, target, target_node, reward_id, id, source, primary, override, sequence_id } = reward
   return {
     node: at(node),
     target: target === undefined ? null : target_node === undefined ? -1 : at(target_node),
     times: timesOf(reward),
-    values: Object.fromEntries(dimensions.map(({ name, value }) => [name, value])),
+    values: valuesOf(reward),
     ...{ reward_id, id, source, primary, override, sequence_id },
   }
 }
 
-const timesOf = ({ start_time, end_time }: Pick<Reward, 'start_time' | 'end_time'>): Times => [String(start_time), String(end_time)]
+function timesOf({ start_time, end_time }: Pick<Reward, 'start_time' | 'end_time'>): Times {
+  const start = String(start_time)
+  return [start, end_time === start_time ? start : String(end_time)]
+}
+
+function valuesOf({ dimensions }: Reward): OutlinedReward['values'] {
+  const values: Record<string, number | null> = {}
+  for (const { name, value } of dimensions) values[name] = value
+  return values
+}
 
 /** What a rollout is credited by, as its outline kept it. */
 export interface Restored {
@@ -239,11 +263,16 @@ export function restore({ origin, nodes, calls, tools }: Outline, { given }: Out
   }
 }
 
+/** And how it stands, where its row has a course. */
+export type RestoredReward = GivenReward & { readonly [key in 'at' | 'whole' | 'step']: OutlinedReward[key] | undefined }
+
 export function restoreReward(
-  { node, target, values, source, id, primary, override, sequence_id }: OutlinedReward,
+  { node, target, values, source, id, primary, override, sequence_id, at, whole, step }: OutlinedReward,
   start_time = IN_TREE,
   end_time = IN_TREE,
-): GivenReward {
+): RestoredReward {
+  const dimensions: RewardDimension[] = []
+  for (const name of Object.keys(values)) dimensions.push({ name, value: values[name]! })
   return {
     span_id: '',
     node,
@@ -255,9 +284,12 @@ export function restoreReward(
     id,
     primary,
     override,
-    dimensions: Object.keys(values).map((name) => ({ name, value: values[name]! })),
+    dimensions,
     target: target === null ? undefined : NOTHING_NAMED,
     target_node: target === null || target === -1 ? undefined : target,
+    at,
+    whole,
+    step,
   }
 }
 

@@ -37,7 +37,7 @@ export async function recredit({ credit, ...writer }: Deps, request: Recredit): 
   )
   const groups = new Set<string>()
   let rollouts = 0
-  const become: Become = (row, outline) => {
+  const become: Become = (row, _, outline) => {
     if (!outline) return 'outline'
     if (row.group_id !== '') groups.add(row.group_id)
     rollouts++

@@ -47,8 +47,13 @@ export function putUInt64(rows: Rows, value: bigint | number): void {
     return
   }
   reserve(rows, 8)
-  rows.length = rows.bytes.writeBigUInt64LE(value, rows.length)
+  uint64[0] = value
+  for (let i = 0; i < 8; i++) rows.bytes[rows.length++] = octets[i]!
 }
+
+/** A Buffer would make BigInts of their own of its halves, which takes many times as long. */
+const uint64 = new BigUint64Array(1)
+const octets = new Uint8Array(uint64.buffer)
 
 export function putFloat64(rows: Rows, value: number): void {
   reserve(rows, 8)

@@ -68,6 +68,34 @@ export function readString(reader: Reader): string {
   return reader.bytes.toString('utf8', reader.at - size, reader.at)
 }
 
+/** Where a column's last value stands, and what it is. */
+export interface Last<T> {
+  at: number
+  size: number
+  value: T | undefined
+}
+
+/** For each column that `readAgain` reads one of its own. */
+export const noneYet = <T>(): Last<T> => ({ at: 0, size: 0, value: undefined })
+
+/**
+ * Of a column that mostly says what it said in the row before: that value again, and nothing is made. Values tell where they end, so that the same
+ * bytes are the same value.
+ */
+export function readAgain<T>(reader: Reader, last: Last<T>, read: (reader: Reader) => T): T {
+  const { bytes, at } = reader
+  let same = 0
+  while (same < last.size && bytes[at + same] === bytes[last.at + same]) same++
+  if (same === last.size && same > 0) {
+    reader.at += same
+    return last.value!
+  }
+  last.at = at
+  last.value = read(reader)
+  last.size = reader.at - at
+  return last.value
+}
+
 export const readNullable = <T>(reader: Reader, read: (reader: Reader) => T): T | null => (readUInt8(reader) === 1 ? null : read(reader))
 
 export function readArray<T>(reader: Reader, read: (reader: Reader) => T): T[] {

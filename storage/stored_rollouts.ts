@@ -7,7 +7,9 @@ import type { RolloutRow } from './rollout_rows.ts'
 import type { KnownRollout } from './storage.ts'
 import {
   isAtEnd,
+  noneYet,
   openReader,
+  readAgain,
   readArray,
   readBytes,
   readFloat64,
@@ -131,23 +133,31 @@ async function readRollouts({ client, run }: Deps, ids: readonly string[], ofGro
 }
 
 function* rowsIn(reader: Reader, groups: ReadonlySet<string>): Generator<RolloutRow> {
+  const last = lastOf()
   while (!isAtEnd(reader)) {
-    const row = readRollout(reader)
+    const row = readRollout(reader, last)
     if (groups.has(row.group_id)) yield row
   }
 }
 
-function readRollout(reader: Reader): RolloutRow {
+/** Of the columns that are mostly alike in rollouts that stand together. */
+const lastOf = () => ({
+  ...{ tenant: noneYet<string>(), attempt_id: noneYet<string>(), task_id: noneYet<string>(), group_id: noneYet<string>() },
+  ...{ mode: noneYet<string>(), status: noneYet<string>(), closed_by: noneYet<string>(), air_mode: noneYet<string>() },
+  ...{ credit: noneYet<string>(), agents: noneYet<string[]>(), next: noneYet<number[]>() },
+})
+
+function readRollout(reader: Reader, last: ReturnType<typeof lastOf>): RolloutRow {
   return {
-    tenant: readString(reader),
+    tenant: readAgain(reader, last.tenant, readString),
     rollout_id: readString(reader),
-    attempt_id: readString(reader),
-    task_id: readString(reader),
-    group_id: readString(reader),
+    attempt_id: readAgain(reader, last.attempt_id, readString),
+    task_id: readAgain(reader, last.task_id, readString),
+    group_id: readAgain(reader, last.group_id, readString),
     group_size: readUInt32(reader),
-    mode: readString(reader) as RolloutRow['mode'],
-    status: readString(reader) as RolloutRow['status'],
-    closed_by: readString(reader) as RolloutRow['closed_by'],
+    mode: readAgain(reader, last.mode, readString) as RolloutRow['mode'],
+    status: readAgain(reader, last.status, readString) as RolloutRow['status'],
+    closed_by: readAgain(reader, last.closed_by, readString) as RolloutRow['closed_by'],
     complete: readUInt8(reader) === 1,
     revision: readUInt32(reader),
     started_at: readInt64(reader),
@@ -157,14 +167,16 @@ function readRollout(reader: Reader): RolloutRow {
     calls: readUInt32(reader),
     transitions: readUInt32(reader),
     outcome: readNullable(reader, readFloat64),
-    air_mode: readString(reader) as RolloutRow['air_mode'],
-    credit: readString(reader),
-    agents: readArray(reader, readString),
+    air_mode: readAgain(reader, last.air_mode, readString) as RolloutRow['air_mode'],
+    credit: readAgain(reader, last.credit, readString),
+    agents: readAgain(reader, last.agents, readAgents),
     returns: readArray(reader, readReturn),
-    next: readArray(reader, readInt32),
+    next: readAgain(reader, last.next, readNext),
     air: readArray(reader, readFloat64),
     rewards: readString(reader),
   }
 }
 
+const readAgents = (reader: Reader): string[] => readArray(reader, readString)
+const readNext = (reader: Reader): number[] => readArray(reader, readInt32)
 const readReturn = (reader: Reader): number | null => readNullable(reader, readFloat64)
