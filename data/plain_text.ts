@@ -32,7 +32,6 @@ export function isPlainAscii(bytes: Buffer, slot: number): boolean {
 const KEY = (1 << 3) | 2
 const VALUE = (2 << 3) | 2
 const STRING = (1 << 3) | 2
-
 /** What afterLength read. */
 let length = 0
 const TOO_LONG = 2 ** 30

@@ -6,6 +6,7 @@ import { findKey, keyTable, type KeyTable } from './key_table.ts'
 import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
 import { findEnvelope } from './known_envelopes.ts'
 import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
+import { passed, passPlain, passPlainField } from './plain_fields.ts'
 import { isPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
 import { NAMED, named, unnamed, type Rejected } from './refusal.ts'
@@ -132,35 +133,61 @@ function scopeItems(s: Scan, end: number): void {
 }
 
 function span(s: Scan, end: number): void {
-  const { c } = s
+  const { c, table } = s
+  const { bytes } = c
   const at = newItem(s, end)
   const columns = s.columns.cells
-  let parent = 0
-  while (c.pos < end) {
-    const field = tag(c, end)
-    if (field === 74) attributeField(s, end)
-    else if (field === 10) columns[at + COLUMN.trace_id] = id(c, end, 16)
-    else if (field === 18) columns[at + COLUMN.span_id] = id(c, end, 8)
-    else if (field === 34) parent = id(c, end, 8)
-    else if (field === 42) name(c, end, columns, at)
-    else if (field === 48) columns[at + COLUMN.kind] = int32(c, end)
-    else if (field === 57) columns[at + COLUMN.start_time] = fixed(c, 8, end)
-    else if (field === 65) columns[at + COLUMN.end_time] = fixed(c, 8, end)
-    else if (field === 90) nested(s, end, EVENT)
-    else if (field === 106) {
-      columns[at + COLUMN.link] ||= c.pos
-      nested(s, end, LINK)
-    } else if (field === 122) status(c, open(c, end), columns, at)
-    else if (field === 133) columns[at + COLUMN.flags] = c.bytes.readUInt32LE(fixed(c, 4, end))
-    else skip(c, field, end)
+  const slots = s.slots.cells
+  const slot = s.slots.start + s.count * s.keys.length
+  // A field as nearly all exporters write it is read here, any other by spanField(): both come to the same.
+  let { pos } = c
+  let parts = 0
+  while (pos < end) {
+    const field = bytes[pos]!
+    let next = 0
+    if (field === 74) {
+      next = passPlain(bytes, pos + 1, end)
+      if (next > 0) {
+        parts++
+        const key = findKey(table, bytes, passed.key, passed.keyLength)
+        if (key >= 0) slots[slot + key] = pos + 1
+      }
+    } else next = passPlainField(bytes, pos, end, columns, at)
+    if (next === 0) {
+      c.pos = pos
+      spanField(s, end, at)
+      next = c.pos
+    }
+    pos = next
   }
+  c.pos = pos
+  s.parts += parts
   if (columns[at + COLUMN.trace_id]! <= 0) reject(s, at, 'trace_id must be 16 bytes (32 hex digits in JSON), not all zero')
   else if (columns[at + COLUMN.span_id]! <= 0) reject(s, at, 'span_id must be 8 bytes (16 hex digits in JSON), not all zero')
-  else if (parent === WRONG) reject(s, at, 'parent_span_id must be 8 bytes (16 hex digits in JSON), or empty')
-  else {
-    columns[at + COLUMN.parent_span_id] = parent
-    accept(s, at)
-  }
+  else if (columns[at + COLUMN.parent_span_id] === WRONG) reject(s, at, 'parent_span_id must be 8 bytes (16 hex digits in JSON), or empty')
+  else accept(s, at)
+}
+
+/** One field of a span, however it is written. */
+function spanField(s: Scan, end: number, at: number): void {
+  const { c } = s
+  const columns = s.columns.cells
+  const field = tag(c, end)
+  if (field === 74) attributeField(s, end)
+  else if (field === 10) columns[at + COLUMN.trace_id] = id(c, end, 16)
+  else if (field === 18) columns[at + COLUMN.span_id] = id(c, end, 8)
+  else if (field === 34) columns[at + COLUMN.parent_span_id] = id(c, end, 8)
+  else if (field === 42) name(c, end, columns, at)
+  else if (field === 48) columns[at + COLUMN.kind] = int32(c, end)
+  else if (field === 57) columns[at + COLUMN.start_time] = fixed(c, 8, end)
+  else if (field === 65) columns[at + COLUMN.end_time] = fixed(c, 8, end)
+  else if (field === 90) nested(s, end, EVENT)
+  else if (field === 106) {
+    columns[at + COLUMN.link] ||= c.pos
+    nested(s, end, LINK)
+  } else if (field === 122) status(c, open(c, end), columns, at)
+  else if (field === 133) columns[at + COLUMN.flags] = c.bytes.readUInt32LE(fixed(c, 4, end))
+  else skip(c, field, end)
 }
 
 /** Its ids may be absent, and wrong ones count as absent: it is then outside every trace. */
