@@ -1,26 +1,33 @@
-// Sends requests that no client would send to a Leyden of its own, a child process with nothing but an OTLP receiver and an exporter that reads
-// all it is given. What must hold: the process lives, every request is answered in time and by a status that the request deserves, a
-// good request is taken before and after, all that was accepted is exported, and memory does not grow with the number of requests.
+// Sends requests that no client would send to a Leyden of its own with a ClickHouse of its own: a receiver, the rollouts connector and all
+// that comes after it. What must hold: the process lives, every request is answered in time and by a status that it deserves, a good
+// request is taken after all others, memory does not grow with their number, and every item is accounted for, exactly.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import http from 'node:http'
-import http2 from 'node:http2'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-import { sendGrpc, sendHttp, type Answer } from '../test/otlp/client.ts'
+import { partialSuccess } from '../data/otlp_reply.ts'
 import { fuzzRequest, type FuzzRequest } from './fuzz_requests.ts'
-import { launchLeyden } from './leyden.ts'
-import { end, freePorts, megabytes } from './processes.ts'
+import { fuzzSender, type Answer } from './fuzz_send.ts'
+import { startLeyden, type Leyden } from './leyden.ts'
+import { megabytes } from './processes.ts'
 
 export interface Fuzzed {
   /** How many requests got each answer. */
   readonly answers: Readonly<Record<string, number>>
   /** What must not happen, with the number of the run. */
   readonly failures: readonly string[]
+  /** Undefined where it came to an end before its time. */
+  readonly items: Items | undefined
   /** Resident, after a tenth of the runs and after all. */
   readonly megabytes: { readonly early: number; readonly end: number }
   readonly seconds: number
+}
+
+/** What became of the spans and log records of the requests that could be read. */
+export interface Items {
+  readonly accepted: number
+  readonly refused: number
+  readonly stored: number
+  readonly quarantined: number
 }
 
 export interface FuzzOptions {
@@ -31,24 +38,30 @@ export interface FuzzOptions {
   progress?(done: number): void
 }
 
-const IN_FLIGHT = 32
-/** A machine that is busy with other things may take seconds; what hangs takes for ever. */
-const ANSWER_MS = 60_000
+/** Many, since an answer waits for ClickHouse. */
+const IN_FLIGHT = 256
 /** Enough to find what is wrong. */
 const MAX_FAILURES = 10
 /** What a heap may take without having grown for good. */
 const GROWTH_MB = 150
 const PROGRESS_EVERY = 10_000
 
-/** Taken; or the request is at fault. */
-const LEGAL = ['http 200', 'http 400', 'grpc 0', 'grpc 3']
-/** What gRPC wants said of a message that cannot be decompressed. */
-const BAD_GZIP = 'grpc 13'
+const TAKEN = ['http 200', 'grpc 0']
+/** The request is at fault. */
+const AT_FAULT = ['http 400', 'grpc 3']
+/** The same of what cannot be decompressed: the gRPC server says so by itself, before anything is counted. */
+const NOT_UNPACKED = 'grpc 13'
+/** A damaged gzip body may claim the room of many others; they are told to come again, and do. */
+const AGAIN = ['http 503', 'grpc 14']
+const MAX_TRIES = 20
+const AGAIN_MS = 100
 
 export async function fuzz({ seed, offset, runs, progress }: FuzzOptions): Promise<Fuzzed> {
-  const leyden = await start()
+  const leyden = await startLeyden({ idleTimeout: '10s' })
+  const sender = fuzzSender({ http: leyden.http, grpc: `http://${leyden.grpc}` }, IN_FLIGHT)
   const answers: Record<string, number> = {}
   const failures: string[] = []
+  let rejected = 0
   const memory = { early: 0, end: 0 }
   const began = performance.now()
   let next = 0
@@ -57,96 +70,77 @@ export async function fuzz({ seed, offset, runs, progress }: FuzzOptions): Promi
     for (let i = next++; i < runs && failures.length < MAX_FAILURES; i = next++) {
       const run = offset + i
       const request = fuzzRequest(seed, run)
-      const answer = await leyden.ask(request)
-      answers[answer] = (answers[answer] ?? 0) + 1
-      if (!LEGAL.includes(answer) && !(request.gzip && answer === BAD_GZIP)) failures.push(`run ${run}: ${answer}`)
-      if (i === Math.floor(runs / 10)) memory.early = await leyden.megabytes()
+      const { status } = await settled(request)
+      if (![...TAKEN, ...AT_FAULT, NOT_UNPACKED].includes(status)) failures.push(`run ${run}: ${status}`)
+      if (i === Math.floor(runs / 10)) memory.early = Math.round(await megabytes(leyden.pid))
       if ((i + 1) % PROGRESS_EVERY === 0) progress?.(i + 1)
+    }
+  }
+
+  async function settled(request: FuzzRequest): Promise<Answer> {
+    for (let tries = 1; ; tries++) {
+      const answer = await sender.send(request)
+      answers[answer.status] = (answers[answer.status] ?? 0) + 1
+      if (TAKEN.includes(answer.status)) rejected += rejectedIn(request, answer.body)
+      if (!AGAIN.includes(answer.status) || tries === MAX_TRIES) return answer
+      await sleep(AGAIN_MS)
     }
   }
 
   try {
     await Promise.all(Array.from({ length: IN_FLIGHT }, worker))
-    memory.end = await leyden.megabytes()
+    memory.end = Math.round(await megabytes(leyden.pid))
     if (memory.end > memory.early + GROWTH_MB) failures.push(`memory grew from ${memory.early} to ${memory.end} MB`)
     for (const transport of ['http', 'grpc'] as const) {
-      const answer = await leyden.ask({ transport, signal: 'traces', json: false, gzip: false, body: Buffer.alloc(0) })
-      if (!/ (200|0)$/.test(answer)) failures.push(`a good request after all others: ${answer}`)
+      const { status } = await settled({ transport, signal: 'traces', json: false, gzip: false, body: Buffer.alloc(0) })
+      if (!TAKEN.includes(status)) failures.push(`a good request after all others: ${status}`)
     }
-    for (const unit of ['spans', 'log_records']) {
-      const { accepted, sent } = await leyden.counted(unit)
-      if (accepted === 0 || accepted !== sent) failures.push(`${accepted} ${unit} were accepted, and ${sent} exported`)
-    }
+    const counted = failures.length < MAX_FAILURES ? await count(leyden) : undefined
+    if (counted) failures.push(...unaccounted(counted, answers, rejected))
+    return { answers, failures, items: counted?.items, megabytes: memory, seconds: (performance.now() - began) / 1_000 }
   } finally {
+    sender.close()
     await leyden.stop()
   }
-  return { answers, failures, megabytes: memory, seconds: (performance.now() - began) / 1_000 }
 }
 
-async function start() {
-  const folder = await mkdtemp(join(tmpdir(), 'leyden-fuzz-'))
-  const [grpcPort, httpPort, health, metrics] = (await freePorts(4)) as [number, number, number, number]
-  const config = join(folder, 'pipeline.yaml')
-  await writeFile(
-    config,
-    `
-receivers:
-  otlp: {protocols: {grpc: {endpoint: localhost:${grpcPort}}, http: {endpoint: localhost:${httpPort}}}}
-exporters:
-  file: {path: /dev/null}
-extensions:
-  health_check: {endpoint: localhost:${health}}
-service:
-  extensions: [health_check]
-  telemetry: {logs: {level: error}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${metrics}}}}}]}}
-  pipelines:
-    traces: {receivers: [otlp], exporters: [file]}
-    logs: {receivers: [otlp], exporters: [file]}
-`,
-  )
-  const child = await launchLeyden(config, health)
-  const agent = new http.Agent({ keepAlive: true, maxSockets: IN_FLIGHT })
-  let session = http2.connect(`http://localhost:${grpcPort}`).on('error', () => {})
+/** How many items of a request that was taken its answer says were not. */
+function rejectedIn({ signal, json }: FuzzRequest, body: Buffer): number {
+  if (!json) return body.length === 0 ? 0 : (partialSuccess(signal, body)?.rejected ?? 0)
+  const { partialSuccess: partial = {} } = JSON.parse(body.toString()) as { partialSuccess?: Record<string, string> }
+  return Number(partial.rejectedSpans ?? partial.rejectedLogRecords ?? 0)
+}
 
-  async function send({ transport, signal, json, gzip, body }: FuzzRequest): Promise<Answer> {
-    if (transport === 'http') {
-      const headers = { 'content-type': json ? 'application/json' : 'application/x-protobuf', ...(gzip && { 'content-encoding': 'gzip' }) }
-      return sendHttp(httpPort, { method: 'POST', path: `/v1/${signal}`, headers, body }, agent)
-    }
-    if (session.closed || session.destroyed) session = http2.connect(`http://localhost:${grpcPort}`).on('error', () => {})
-    const service = signal === 'traces' ? 'trace.v1.TraceService' : 'logs.v1.LogsService'
-    const path = `/opentelemetry.proto.collector.${service}/Export`
-    const headers: Record<string, string> = gzip ? { 'grpc-encoding': 'gzip' } : {}
-    return sendGrpc(session, { path, headers, body, compressed: gzip })
-  }
+type Count = Awaited<ReturnType<typeof count>>
 
+async function count({ metrics, clickhouse }: Leyden) {
+  const text = await metrics()
+  const total = (name: RegExp) => [...text.matchAll(name)].reduce((sum, [, n]) => sum + Number(n), 0)
+  const requests = (outcome: string) => total(new RegExp(`^otelcol_receiver_requests_total{.*outcome="${outcome}"} (\\d+)$`, 'gm'))
+  const [stored] = await clickhouse.numbers('SELECT count() FROM spans')
   return {
-    /** The answer in two words, such as `http 200`. */
-    async ask(request: FuzzRequest): Promise<string> {
-      const { transport } = request
-      let timer: NodeJS.Timeout | undefined
-      const late = new Promise<string>((resolve) => (timer = setTimeout(resolve, ANSWER_MS, `${transport} hangs`)))
-      const answered = send(request).then(
-        ({ status, grpc_code }) => `${transport} ${status ?? grpc_code}`,
-        (error: Error) => `${transport} ${child.exitCode ?? child.signalCode ?? ''} ${error.message}`,
-      )
-      const answer = await Promise.race([answered, late])
-      clearTimeout(timer)
-      return answer
-    },
-    /** What its receiver accepted and its exporter sent. */
-    async counted(unit: string) {
-      const text = await (await fetch(`http://localhost:${metrics}/metrics`)).text()
-      const total = (name: string) =>
-        [...text.matchAll(new RegExp(`^otelcol_${name}_${unit}_total.* (\\d+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0)
-      return { accepted: total('receiver_accepted'), sent: total('exporter_sent') }
-    },
-    megabytes: async () => Math.round(await megabytes(child.pid!)),
-    async stop() {
-      agent.destroy()
-      session.destroy()
-      if (child.exitCode === null && child.signalCode === null) await end(child, 'SIGTERM')
-      await rm(folder, { recursive: true })
+    requests: { success: requests('success'), refused: requests('refused'), all: total(/^otelcol_receiver_requests_total{.*} (\d+)$/gm) },
+    items: {
+      accepted: total(/^otelcol_receiver_accepted_(?:spans|log_records)_total{.*} (\d+)$/gm),
+      refused: total(/^otelcol_receiver_refused_(?:spans|log_records)_total{.*} (\d+)$/gm),
+      stored: stored!,
+      quarantined: total(/^leyden_quarantined_items_total{.*} (\d+)$/gm),
     },
   }
+}
+
+/** Received = accepted + refused, as the answers have it; accepted = stored + quarantined, since nothing is queued any more. */
+function unaccounted({ requests, items }: Count, answers: Readonly<Record<string, number>>, rejected: number): string[] {
+  const answered = (statuses: readonly string[]) => statuses.reduce((sum, status) => sum + (answers[status] ?? 0), 0)
+  const same: readonly [string, number, number][] = [
+    ['requests answered, and counted', answered(Object.keys(answers)) - answered([NOT_UNPACKED]), requests.all],
+    ['requests taken, and counted as taken', answered(TAKEN), requests.success],
+    // The items of a whole request that has to come again are not named.
+    ['items named as rejected, and counted as refused', requests.refused > 0 ? items.refused : rejected, items.refused],
+    ['items accepted, and stored or quarantined', items.accepted, items.stored + items.quarantined],
+  ]
+  return [
+    ...same.filter(([, one, other]) => one !== other).map(([what, one, other]) => `${what}: ${one}, ${other}`),
+    ...(items.accepted === 0 ? ['no item was accepted'] : []),
+  ]
 }

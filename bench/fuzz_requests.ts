@@ -26,7 +26,7 @@ export function fuzzRequest(seed: number, run: number): FuzzRequest {
   const random = seeded(Math.imul(seed, 0x9e3779b1) + Math.imul(run, 0x85ebca6b))
   const transport = random(3) ? 'http' : 'grpc'
   const json = transport === 'http' && random(2) === 0
-  const gzip = random(4) === 0
+  const gzip = random(16) === 0
   const plain = mutated(random, json ? text : message)
   const packed = gzip ? gzipSync(plain, { level: 1 }) : plain
   return { transport, signal, json, gzip, body: gzip && random(4) === 0 ? damaged(random, packed) : packed }

@@ -19,6 +19,8 @@ export interface Leyden {
   readonly http: string
   readonly pid: number
   readonly clickhouse: ClickHouse
+  /** What it says of itself, in Prometheus' text. */
+  metrics(): Promise<string>
   /** Rollouts that still get spans, as its metrics have it. */
   openRollouts(): Promise<number>
   /** kill -9, of Leyden alone, and a start with the same store and ports. */
@@ -32,16 +34,22 @@ interface Options {
   readonly transport?: string
   /** How long after its root a rollout is closed: soon; or with '1h' not while this is measured, so that spans are stored and nothing more. */
   readonly rootGrace?: string
+  /** The same for one whose root does not end. */
+  readonly idleTimeout?: string
 }
 
-export async function startLeyden({ transport = 'auto', rootGrace = '1s' }: Options = {}): Promise<Leyden> {
+export async function startLeyden({ transport = 'auto', rootGrace = '1s', idleTimeout = '1h' }: Options = {}): Promise<Leyden> {
   const clickhouse = await startClickHouse()
   const [grpc, http, health, metrics] = (await freePorts(4)) as [number, number, number, number]
   const config = join(clickhouse.folder, 'pipeline.yaml')
   const otlp = `otlp: {protocols: {grpc: {endpoint: localhost:${grpc}, transport: ${transport}}, http: {endpoint: localhost:${http}}}}`
-  await writeFile(config, pipeline({ store: clickhouse.store, health, metrics, receiver: otlp, rootGrace }))
+  await writeFile(
+    config,
+    pipeline({ store: clickhouse.store, health, metrics, receiver: otlp, signals: ['traces', 'logs'], rootGrace, idleTimeout }),
+  )
 
   let child = await launchLeyden(config, health)
+  const saying = async () => (await fetch(`http://localhost:${metrics}/metrics`)).text()
   return {
     grpc: `localhost:${grpc}`,
     http: `http://localhost:${http}`,
@@ -49,10 +57,8 @@ export async function startLeyden({ transport = 'auto', rootGrace = '1s' }: Opti
       return child.pid!
     },
     clickhouse,
-    async openRollouts() {
-      const text = await (await fetch(`http://localhost:${metrics}/metrics`)).text()
-      return Number(/^leyden_open_rollouts(?:\{.*\})? (\d+)/m.exec(text)?.[1])
-    },
+    metrics: saying,
+    openRollouts: async () => Number(/^leyden_open_rollouts(?:\{.*\})? (\d+)/m.exec(await saying())?.[1]),
     async killAndRestart() {
       await end(child, 'SIGKILL')
       child = await launchLeyden(config, health)
@@ -78,13 +84,16 @@ interface Pipeline {
   readonly metrics: number
   /** YAML on one line, its type first. */
   readonly receiver: string
+  /** Which of them the receiver takes. */
+  readonly signals: readonly ('traces' | 'logs')[]
   readonly rootGrace: string
+  readonly idleTimeout?: string
 }
 
 /** From one receiver to transitions in an embedded ClickHouse. */
-export const pipeline = ({ store, health, metrics, receiver, rootGrace }: Pipeline): string => `
+export const pipeline = ({ store, health, metrics, receiver, signals, rootGrace, idleTimeout = '1h' }: Pipeline): string => `
 receivers: {${receiver}}
-connectors: {rollouts: {root_grace: ${rootGrace}, idle_timeout: 1h}}
+connectors: {rollouts: {root_grace: ${rootGrace}, idle_timeout: ${idleTimeout}}}
 processors: {policy_calls: {policies: [{name: coder, models: ["policy/*"]}]}, air: {}, credit_assignment: {}}
 exporters: {clickhouse: {}}
 extensions:
@@ -94,6 +103,6 @@ service:
   telemetry: {logs: {level: warn}, metrics: {readers: [{pull: {exporter: {prometheus: {host: localhost, port: ${metrics}}}}}]}}
   extensions: [clickhouse_storage, health_check]
   pipelines:
-    traces: {receivers: [${receiver.split(':')[0]}], exporters: [rollouts]}
+${signals.map((signal) => `    ${signal}: {receivers: [${receiver.split(':')[0]}], exporters: [rollouts]}`).join('\n')}
     rollouts: {receivers: [rollouts], processors: [policy_calls, air, credit_assignment], exporters: [clickhouse]}
 `

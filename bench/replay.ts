@@ -31,7 +31,7 @@ export async function replayAndDoctor(spans: number): Promise<void> {
     const [health, metrics, free] = (await freePorts(3)) as [number, number, number]
     const config = join(clickhouse.folder, 'pipeline.yaml')
     const launch = async (receiver: string, rootGrace: string) => {
-      await writeFile(config, pipeline({ store: clickhouse.store, health, metrics, receiver, rootGrace }))
+      await writeFile(config, pipeline({ store: clickhouse.store, health, metrics, receiver, signals: ['traces'], rootGrace }))
       return launchLeyden(config, health)
     }
     const replaying = await launch(`clickhouse_traces: {progress_file: ${join(clickhouse.folder, 'progress')}}`, '1h')
