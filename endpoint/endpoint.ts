@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Lease } from '../pipeline/admission.ts'
 import { Unauthenticated, type Authenticate } from '../pipeline/auth.ts'
 import type { Log } from '../pipeline/component.ts'
-import { readBody } from '../pipeline/http_body.ts'
+import { bodyOf, readBody } from '../pipeline/http_body.ts'
 import type { Api } from './api.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
@@ -105,7 +105,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     try {
       if (draining) throw stopping()
       leave = limits.enter(authenticate ? keyOf(request) : '')
-      const bytes = await readBody(request, maxBodyBytes, held)
+      const bytes = await readBody(bodyOf(request), maxBodyBytes, held)
       body = parse(bytes)
       if (typeof body.model !== 'string') throw wrong('model', 'the name of a model', body.model)
       const { engine, version } = findModel(models, body.model)

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { gunzip, type ZlibOptions } from 'node:zlib'
 
 import type { Lease } from './admission.ts'
+import type { Header } from './auth.ts'
 
 /** A body that is not taken, with the status to answer. */
 export class BodyError extends Error {
@@ -19,19 +20,34 @@ export class BodyError extends Error {
 /** Memory for a body whose size is announced; undefined where there is none to spare. It is asked once, when the first bytes have come. */
 export type BodyMemory = (bytes: number) => Buffer | undefined
 
+/** What a body is read from. */
+export interface BodySource {
+  readonly header: Header
+  /** The body as it is sent, which charges the lease before it uses memory. Throws BodyError when it is larger than allowed. */
+  collect(maxBytes: number, lease: Lease): Promise<Buffer>
+}
+
+/** A request of node:http. */
+export const bodyOf = (request: IncomingMessage, memory?: BodyMemory): BodySource => ({
+  header: (name) => request.headers[name]?.toString(),
+  collect: (maxBytes, lease) => collect(request, maxBytes, lease, memory),
+})
+
 /**
  * The limit holds for what is sent and for what it unpacks to; `lease` is charged before memory is used. Throws BodyError, Refused
  * where there is no room, or whatever ended the connection.
  */
-export async function readBody(request: IncomingMessage, maxBytes: number, lease: Lease, memory?: BodyMemory): Promise<Buffer> {
-  const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+export async function readBody({ header, collect }: BodySource, maxBytes: number, lease: Lease): Promise<Buffer> {
+  const coding = codingOf(header)
   if (coding !== 'identity' && coding !== 'gzip') {
     throw new BodyError(415, `unsupported content encoding ${JSON.stringify(coding)}, supported: gzip`)
   }
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
-  const sent = await collect(request, maxBytes, lease, memory)
+  if (Number(header('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes)
+  const sent = await collect(maxBytes, lease)
   return coding === 'gzip' ? unzip(sent, maxBytes, lease) : sent
 }
+
+const codingOf = (header: Header): string => (header('content-encoding') ?? 'identity').trim().toLowerCase()
 
 /** A body is charged as it comes: one that is announced and never sent holds no room. */
 function collect(request: IncomingMessage, maxBytes: number, lease: Lease, memory: BodyMemory = () => undefined): Promise<Buffer> {

@@ -16,14 +16,14 @@ export interface HttpServerOptions {
   readonly limited?: (limit: HttpLimit) => void
 }
 
-export type HttpLimit = 'connections' | 'header_bytes' | 'request_timeout'
+export type HttpLimit = 'bytes_in_flight' | 'connections' | 'header_bytes' | 'request_timeout'
 
 /** Longer than any exporter's interval, so that no client sends into a connection that is just being closed. */
-const IDLE_MS = 120_000
-const MAX_CONNECTIONS = 4_096
+export const IDLE_MS = 120_000
+export const MAX_CONNECTIONS = 4_096
 const MAX_HEADER_BYTES = 16 * 1024
 /** How often clients that are too slow are looked for. */
-const CHECK_MS = 1_000
+export const CHECK_MS = 1_000
 
 export function createHttpServer(
   { tls, headersTimeout = 60_000, requestTimeout = 60_000, limited = () => {} }: HttpServerOptions,

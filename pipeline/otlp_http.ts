@@ -1,16 +1,15 @@
 // OTLP over HTTP/1.1: protobuf and JSON on one port, told apart by the content type.
 
-import type { IncomingMessage, ServerResponse } from 'node:http'
-
 import { CODE, rpcStatus, type Encoding, type Failure } from '../data/otlp_answer.ts'
-import type { Lease } from './admission.ts'
 import { Unauthenticated, type Authenticate } from './auth.ts'
 import type { AllowOrigin } from './cors.ts'
-import { createPool } from './pool.ts'
 import { BodyError, readBody } from './http_body.ts'
+import { onNode, type HttpAnswer, type HttpHandler } from './http_exchange.ts'
 import { createHttpServer, type HttpServerOptions } from './http_server.ts'
 import { close, listen, type Address } from './listen.ts'
 import { failureOf, type OtlpSignal, type Take } from './otlp_server.ts'
+import { createPlainServer } from './plain_server.ts'
+import { createPool } from './pool.ts'
 
 export interface HttpOptions extends HttpServerOptions {
   readonly address: Address
@@ -29,66 +28,63 @@ const TRIM_MS = 10_000
 
 /** Listens. `stop` resolves when the requests in flight are answered. */
 export async function serveHttp(options: HttpOptions, take: Take) {
-  const { address, option, authenticate, allowOrigin, maxBodyBytes, maxBytesInFlight, paths, ...limits } = options
-  const pool = createPool(maxBytesInFlight, () => {})
+  const { address, option, allowOrigin, maxBodyBytes, paths, tls, limited = () => {} } = options
+  const pool = createPool(withRoom(options.maxBytesInFlight, maxBodyBytes), () => limited('bytes_in_flight'))
   const trimmer = setInterval(pool.trim, TRIM_MS).unref()
-  let stopping = false
-  const server = createHttpServer(limits, (request, response) => void answer(request, response))
+  let isStopping = false
+  const handle = exporting(options, take)
+  const onRequest = onNode(handle, pool, () => isStopping)
+  const others = createHttpServer(options, (request, response) => void (allowOrigin?.(request, response) || onRequest(request, response)))
+  // Browsers send little, and what is encrypted is copied anyway.
+  const plain = tls || allowOrigin ? undefined : createPlainServer({ others, paths, handle, pool, limited })
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (allowOrigin?.(request, response)) return
-    const encoding = encodingOf(request.headers['content-type'])
-    let held: Buffer | undefined
+  const { port } = await listen(plain?.server ?? others, address, option)
+  async function stop(): Promise<void> {
+    isStopping = true
+    clearInterval(trimmer)
+    await (plain ? plain.close() : close(others))
+  }
+  return { port, stop }
+}
+
+/** The largest body must find room, even beside another and in a buffer that is a quarter larger. */
+const withRoom = (maxBytesInFlight: number, maxBodyBytes: number): number => Math.max(maxBytesInFlight, 2.5 * maxBodyBytes)
+
+function exporting({ authenticate, paths, maxBodyBytes }: HttpOptions, take: Take): HttpHandler {
+  return async (request) => {
+    const encoding = encodingOf(request.header('content-type'))
     try {
-      await authenticate?.((name) => request.headers[name]?.toString())
-      const signal = paths.get(request.url!.split('?', 1)[0]!)
-      if (signal === undefined) return refuse(response, 404, encoding, `404 page not found, known: ${[...paths.keys()].join(', ')}`)
-      if (request.method !== 'POST') {
-        response.setHeader('allow', 'POST')
-        return refuse(response, 405, encoding, '405 method not allowed, supported: [POST]')
-      }
+      const asked = authenticate?.(request.header)
+      if (asked) await asked // where it is known at once, the body goes from the socket to its place
+      const signal = paths.get(request.path)
+      if (signal === undefined) return refusal(404, encoding, `404 page not found, known: ${[...paths.keys()].join(', ')}`)
+      if (request.method !== 'POST') return refusal(405, encoding, '405 method not allowed, supported: [POST]', { allow: 'POST' })
       if (encoding === undefined) {
         const supported = Object.values(MEDIA_TYPE).join(', ')
-        return refuse(response, 415, encoding, `415 unsupported media type, supported: [${supported}]`)
+        return refusal(415, encoding, `415 unsupported media type, supported: [${supported}]`)
       }
-      // Whoever announces much and sends little must not take memory from the others: of half of it, each gets what it announced.
-      const memory = (bytes: number) => (pool.used() + bytes > maxBytesInFlight / 2 ? undefined : (held = pool.take(bytes)))
-      const read = (lease: Lease) => readBody(request, maxBodyBytes, lease, memory)
-      const body = await take(signal, encoding, read)
-      send(response, 200, MEDIA_TYPE[encoding], body)
+      const body = await take(signal, encoding, (lease) => readBody(request, maxBodyBytes, lease))
+      return { status: 200, headers: { 'content-type': MEDIA_TYPE[encoding] }, body }
     } catch (error) {
       const failure = failureOf(error)
       const status = error instanceof BodyError ? error.status : (STATUS[failure.code] ?? 500)
-      if (failure.retryAfterMs !== undefined) response.setHeader('retry-after', Math.ceil(failure.retryAfterMs / 1_000))
-      if (error instanceof Unauthenticated) response.setHeader('www-authenticate', error.challenge)
-      fail(response, status, encoding, failure)
-    } finally {
-      if (held) pool.give(held)
+      return failed(status, encoding, failure, {
+        ...(failure.retryAfterMs !== undefined && { 'retry-after': Math.ceil(failure.retryAfterMs / 1_000) }),
+        ...(error instanceof Unauthenticated && { 'www-authenticate': error.challenge }),
+      })
     }
   }
+}
 
-  /** A request that is not an export at all. */
-  function refuse(response: ServerResponse, status: number, encoding: Encoding | undefined, message: string): void {
-    fail(response, status, encoding, { code: CODE.unimplemented, message })
-  }
+/** A request that is not an export at all. */
+function refusal(status: number, encoding: Encoding | undefined, message: string, headers: HttpAnswer['headers'] = {}): HttpAnswer {
+  return failed(status, encoding, { code: CODE.unimplemented, message }, headers)
+}
 
-  function fail(response: ServerResponse, status: number, encoding: Encoding | undefined, failure: Failure): void {
-    if (encoding) send(response, status, MEDIA_TYPE[encoding], rpcStatus(failure, encoding))
-    else send(response, status, 'text/plain; charset=utf-8', Buffer.from(`${failure.message}\n`))
-  }
-
-  function send(response: ServerResponse, status: number, contentType: string, body: Uint8Array): void {
-    if (stopping) response.setHeader('connection', 'close') // else a client that keeps it open would hold up the shutdown
-    response.writeHead(status, { 'content-type': contentType, 'content-length': body.length }).end(body)
-  }
-
-  const { port } = await listen(server, address, option)
-  async function stop(): Promise<void> {
-    stopping = true
-    clearInterval(trimmer)
-    await close(server)
-  }
-  return { port, stop }
+function failed(status: number, encoding: Encoding | undefined, failure: Failure, headers: HttpAnswer['headers']): HttpAnswer {
+  const type = encoding ? MEDIA_TYPE[encoding] : 'text/plain; charset=utf-8'
+  const body = encoding ? rpcStatus(failure, encoding) : Buffer.from(`${failure.message}\n`)
+  return { status, headers: { 'content-type': type, ...headers }, body }
 }
 
 const MEDIA_TYPE = { json: 'application/json', protobuf: 'application/x-protobuf' } as const

@@ -8,14 +8,13 @@ import { scan } from '../data/scan.ts'
 import type { Lease } from './admission.ts'
 import { Refused, type Context, type Outputs } from './component.ts'
 import { gathering } from './gather.ts'
-import type { GrpcCopy, Settled } from './grpc/grpc.ts'
 import type { OtlpSignal, Take } from './otlp_server.ts'
-import { smallRequests } from './small_requests.ts'
+import { smallRequests, type Copy, type Settled } from './small_requests.ts'
 
 export interface Taking {
   readonly take: Take
   /** The same for a small request in protobuf, of which a copy is made. */
-  copy(signal: OtlpSignal): GrpcCopy
+  copy(signal: OtlpSignal): Copy
 }
 
 /** `open` leases the memory that requests hold. */
@@ -31,7 +30,7 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
     const small = { protobuf: collecting('protobuf'), json: collecting('json') }
     return { pass: gathering(pass), small, accepted, refused }
 
-    function collecting(encoding: Encoding): GrpcCopy {
+    function collecting(encoding: Encoding): Copy {
       return smallRequests({
         signal,
         lease: open(),
@@ -64,7 +63,10 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
     const lease = open()
     try {
       const message = await unlessFailed(async () => protobufOf(signal, encoding, await read(lease)))
-      return await (copied(signals[signal].small[encoding], message) ?? alone(signal, encoding, message))
+      const answer = copied(signals[signal].small[encoding], message)
+      if (!answer) return await alone(signal, encoding, message)
+      lease.end() // of its own memory nothing is needed any more
+      return await answer
     } finally {
       lease.end()
     }
@@ -99,7 +101,7 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
 }
 
 /** The answer to a request of which a copy was made; undefined where none was. */
-function copied(copy: GrpcCopy, message: Buffer): Promise<Uint8Array> | undefined {
+function copied(copy: Copy, message: Buffer): Promise<Uint8Array> | undefined {
   let settled: Settled
   const answer = new Promise<Uint8Array>((resolve, reject) => {
     settled = (bytes, error) => (error === undefined ? resolve(bytes) : reject(error as Error))

@@ -14,6 +14,11 @@ export interface Pool {
   reserve(bytes: number): void
   release(bytes: number): void
   used(): number
+  /**
+   * Whether more than half of the budget would be left beside so many bytes. Whoever announces much and sends little must not take memory from
+   * the others: past half of it, only what has come is to count.
+   */
+  isHalfFree(bytes: number): boolean
   /** Frees the buffers that nobody has needed since the last trim. */
   trim(): void
 }
@@ -69,6 +74,7 @@ export function createPool(budget: number, limited: () => void): Pool {
       used -= bytes
     },
     used: () => used,
+    isHalfFree: (bytes) => used + bytes <= budget / 2,
     trim() {
       for (const shelf of shelves.values()) {
         drop(shelf, shelf.idle)

@@ -4,7 +4,6 @@
 import { scanJoined } from '../data/joined_requests.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import type { Lease } from './admission.ts'
-import type { Settled } from './grpc/grpc.ts'
 import { createPool } from './pool.ts'
 
 /** Of a larger one, copying its bytes costs more than what is saved. */
@@ -13,6 +12,14 @@ const SMALL_BYTES = 16 << 10
 const SLAB_BYTES = 1 << 20
 const MOST_BYTES = 32 << 20
 const GROUPS_PER_TRIM = 4_096
+
+/**
+ * Takes a copy of the request that stands from `start` to `end`, and calls `settled` later, once. False where it does not: the request
+ * then has to wait as it is.
+ */
+export type Copy = (bytes: Buffer, start: number, end: number, settled: Settled) => boolean
+/** With the answer's bytes, which do not count where there is an error. */
+export type Settled = (answer: Uint8Array, error?: unknown) => void
 
 interface Slab {
   readonly memory: Buffer
@@ -41,8 +48,8 @@ export interface SmallRequests {
   alone(request: Buffer): Promise<Uint8Array>
 }
 
-/** The function returned takes a copy of a request, unless it is not small or there is no room. */
-export function smallRequests({ signal, lease, success, together, alone }: SmallRequests) {
+/** No copy is made of a request that is not small, or where there is no room. */
+export function smallRequests({ signal, lease, success, together, alone }: SmallRequests): Copy {
   const pool = createPool(MOST_BYTES, () => {})
   let groups = 0
   let slab: Slab | undefined

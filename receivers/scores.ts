@@ -10,7 +10,7 @@ import { InvalidScore, scoreRecord } from '../data/score_body.ts'
 import { admission, createAdmission, type Lease } from '../pipeline/admission.ts'
 import { auth, authenticating, Unauthenticated, type Authenticate } from '../pipeline/auth.ts'
 import { Permanent, receiver, Refused, type Consumer } from '../pipeline/component.ts'
-import { BodyError, readBody } from '../pipeline/http_body.ts'
+import { BodyError, bodyOf, readBody } from '../pipeline/http_body.ts'
 import { createHttpServer } from '../pipeline/http_server.ts'
 import { checkEndpoint, close, listen, parseEndpoint } from '../pipeline/listen.ts'
 import { number, text } from '../pipeline/schema.ts'
@@ -66,7 +66,7 @@ export default receiver({
           response.setHeader('allow', 'POST')
           return send(response, 405, { message: 'must be POST' })
         }
-        const body = parseJson((await readBody(request, options.max_request_body_size, lease)).toString())
+        const body = parseJson((await readBody(bodyOf(request), options.max_request_body_size, lease)).toString())
         const { status, answer } = await take(body, next)
         send(response, status, answer)
       } catch (error) {

@@ -2,19 +2,16 @@
 // length is known, and each byte is copied there once.
 
 import { Failure, STATUS, type GrpcLimits, type Limit } from './grpc.ts'
+import { createMessageMemory, type Message } from '../message_memory.ts'
 import type { Pool } from '../pool.ts'
 
-export interface Body {
+export interface Body extends Message {
   /** As the request's headers say. */
   readonly encoding: string
   readonly contentLength: number | undefined
   /** How many bytes of the prefix have come, and what they say. */
   prefix: number
   compressed: number
-  length: number
-  /** Where the message goes, and how much of it is there. */
-  slot: Buffer | undefined
-  got: number
 }
 
 export interface Bodies {
@@ -27,14 +24,14 @@ export interface Bodies {
 }
 
 export const PREFIX = 5
-const FIRST_GRANT = 16 << 10
-const EMPTY = Buffer.alloc(0)
 
 /** Whether nothing stands here but a prefix and the message that it announces, not compressed. */
 export const isOneMessage = (bytes: Buffer, start: number, end: number): boolean =>
   end - start >= PREFIX && bytes[start] === 0 && bytes.readUInt32BE(start + 1) === end - start - PREFIX
 
 export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Limit) => void): Bodies {
+  const memory = createMessageMemory(pool)
+
   function append(body: Body, bytes: Buffer, from: number, to: number): void {
     let start = from
     while (body.prefix < PREFIX && start < to) {
@@ -44,11 +41,8 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
       if (++body.prefix === PREFIX) begin(body)
     }
     if (start === to) return
-    const got = body.got + to - start
-    if (got > body.length) throw new Failure(STATUS.unimplemented, 'more than one message in a unary call')
-    if (got > body.slot!.length) enlarge(body, got)
-    bytes.copy(body.slot!, body.got, start, to)
-    body.got = got
+    if (body.got + to - start > body.length) throw new Failure(STATUS.unimplemented, 'more than one message in a unary call')
+    memory.append(body, bytes, start, to)
   }
 
   function begin(body: Body): void {
@@ -60,16 +54,7 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
       limited('message_bytes')
       throw new Failure(STATUS.resourceExhausted, `a message of ${length} bytes, ${limits.maxMessageBytes} are allowed`)
     }
-    // Whoever announces much and sends little must not take memory from the others: past half of it, only what has come counts.
-    const all = pool.used() + length <= limits.maxBytesInFlight / 2
-    if (length > 0) body.slot = pool.take(all ? length : Math.min(length, FIRST_GRANT))
-  }
-
-  function enlarge(body: Body, needed: number): void {
-    const small = body.slot!
-    body.slot = pool.take(Math.min(body.length, Math.max(needed, 2 * small.length)))
-    small.copy(body.slot, 0, 0, body.got)
-    pool.give(small)
+    if (length > 0) memory.begin(body)
   }
 
   return {
@@ -80,10 +65,7 @@ export function createBodies(pool: Pool, limits: GrpcLimits, limited: (limit: Li
       if (prefix < PREFIX || got < length) throw new Failure(STATUS.internal, `the message is cut short after ${got} of ${length} bytes`)
       return true
     },
-    message: ({ slot, length }) => slot?.subarray(0, length) ?? EMPTY,
-    release(body) {
-      if (body.slot) pool.give(body.slot)
-      body.slot = undefined
-    },
+    message: memory.whole,
+    release: memory.release,
   }
 }

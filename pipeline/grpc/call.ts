@@ -1,13 +1,14 @@
 // One call. Of small requests there are so many that new objects would be what costs most: whoever is done with one clears it for the next.
 
+import type { Copy, Settled } from '../small_requests.ts'
 import type { Body } from './body.ts'
-import type { GrpcCall, GrpcCopy, GrpcMethod, Settled } from './grpc.ts'
+import type { GrpcCall, GrpcMethod } from './grpc.ts'
 import type { Recipient } from './output.ts'
 
 export interface Call extends GrpcCall, Recipient, Body {
   id: number
   method: GrpcMethod
-  copy: GrpcCopy | undefined
+  copy: Copy | undefined
   encoding: string
   contentLength: number | undefined
   headerBytes: number

@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { ECHO, serve } from '../../test/grpc.ts'
 import { data, prefixed, rawClient, request } from '../../test/raw_h2.ts'
 import { FLAG, frame, TYPE } from './frames.ts'
-import type { Settled } from './grpc.ts'
+import type { Settled } from '../small_requests.ts'
 
 async function offering(takes: (message: Buffer) => boolean, options: Parameters<typeof serve>[0] = {}) {
   const copied: { readonly message: Buffer; readonly settled: Settled }[] = []

@@ -3,6 +3,7 @@
 
 import type { AddressInfo } from 'node:net'
 
+import type { Copy } from '../small_requests.ts'
 import type { ServerTls } from '../tls.ts'
 
 export interface GrpcCall {
@@ -19,14 +20,6 @@ export interface GrpcCall {
  * longer: its memory then goes to the next request.
  */
 export type GrpcMethod = (message: Buffer, call: GrpcCall) => Promise<Uint8Array>
-
-/**
- * Takes a copy of the request that stands from `start` to `end`, and calls `settled` later, once. False where it does not: the request
- * then goes to the method.
- */
-export type GrpcCopy = (bytes: Buffer, start: number, end: number, settled: Settled) => boolean
-/** With the response's bytes, which do not count where there is an error. */
-export type Settled = (answer: Uint8Array, error?: unknown) => void
 
 export interface GrpcStatus {
   readonly code: number
@@ -66,7 +59,7 @@ export interface GrpcServerOptions extends Partial<GrpcLimits> {
   /** By path, e.g. `/opentelemetry.proto.collector.trace.v1.TraceService/Export`. */
   readonly methods: ReadonlyMap<string, GrpcMethod>
   /** By path, what is asked first, where a transport can: it spares small requests a promise, and memory of their own. */
-  readonly copies?: ReadonlyMap<string, GrpcCopy> | undefined
+  readonly copies?: ReadonlyMap<string, Copy> | undefined
   /**
    * Asked when a call's headers have come. Throws, or rejects, to refuse the call: at once, no byte of its message gets memory; later,
    * its method does not run.

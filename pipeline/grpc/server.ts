@@ -8,7 +8,7 @@ import { createServer as createTlsServer } from 'node:tls'
 
 import type { Service } from './calls.ts'
 import { createConnection, type Connection } from './connection.ts'
-import { readDirectly } from './direct_reads.ts'
+import { readDirectly } from '../direct_reads.ts'
 import { DEFAULT_LIMITS, type GrpcLimits, type GrpcServer, type GrpcServerOptions } from './grpc.ts'
 import { createGunzip } from './gunzip.ts'
 import { createPool } from '../pool.ts'

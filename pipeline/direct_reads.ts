@@ -9,7 +9,7 @@ const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
 
 /** Takes a socket of a server with `pauseOnConnect` and returns the one that replaces it, paused. `receive` must not keep the piece. */
 export function readDirectly(accepted: Socket, receive: (piece: Buffer) => void): Socket {
-  const { _handle: handle } = accepted as WithHandle
+  const { _handle: handle, allowHalfOpen } = accepted as Inside
   if (!handle) return accepted.on('data', receive).pause()
   const onread: OnReadOpts = {
     buffer,
@@ -18,10 +18,10 @@ export function readDirectly(accepted: Socket, receive: (piece: Buffer) => void)
       return true
     },
   }
-  const socket = new Socket({ handle, onread } as SocketConstructorOpts)
-  ;(accepted as WithHandle)._handle = null
+  const socket = new Socket({ handle, onread, allowHalfOpen } as SocketConstructorOpts)
+  ;(accepted as Inside)._handle = null
   accepted.destroy() // only the shell, so that the server no longer counts it
   return socket
 }
 
-type WithHandle = { _handle?: object | null }
+type Inside = { _handle?: object | null; allowHalfOpen: boolean }

@@ -1,0 +1,51 @@
+// Memory for messages that come in pieces, and whose length is announced: each byte is copied there once.
+
+import type { Pool } from './pool.ts'
+
+export interface Message {
+  length: number
+  /** Where it goes, and how much of it is there. */
+  slot: Buffer | undefined
+  got: number
+}
+
+export interface MessageMemory {
+  /** Finds room for it. Throws Refused where there is none. */
+  begin(message: Message): void
+  /** Takes what has come, which is no more than was announced. Throws Refused. */
+  append(message: Message, bytes: Buffer, start: number, end: number): void
+  whole(message: Message): Buffer
+  release(message: Message): void
+}
+
+const FIRST_GRANT = 16 << 10
+const EMPTY = Buffer.alloc(0)
+
+export function createMessageMemory(pool: Pool): MessageMemory {
+  function begin(message: Message): void {
+    message.slot = pool.take(pool.isHalfFree(message.length) ? message.length : Math.min(message.length, FIRST_GRANT))
+  }
+
+  function enlarge(message: Message, needed: number): void {
+    const small = message.slot!
+    message.slot = pool.take(Math.min(message.length, Math.max(needed, 2 * small.length)))
+    small.copy(message.slot, 0, 0, message.got)
+    pool.give(small)
+  }
+
+  return {
+    begin,
+    append(message, bytes, start, end) {
+      const got = message.got + end - start
+      if (!message.slot) begin(message)
+      if (got > message.slot!.length) enlarge(message, got)
+      bytes.copy(message.slot!, message.got, start, end)
+      message.got = got
+    },
+    whole: ({ slot, length }) => slot?.subarray(0, length) ?? EMPTY,
+    release(message) {
+      if (message.slot) pool.give(message.slot)
+      message.slot = undefined
+    },
+  }
+}
