@@ -51,7 +51,9 @@ export async function openEngine(folder: string): Promise<Engine> {
         if (database && database !== 'default') await session.queryAsync(`USE ${identifier(database)}`)
         await assign(session, settings, params)
         const result = await session.queryAsync(sql, { format })
-        return { bytes: Buffer.from(result.bytes()), rows_read: result.rowsRead, bytes_read: result.bytesRead }
+        const { buffer, byteOffset, byteLength } = result.bytes()
+        // The same bytes: those of a training batch are 30 MB, which a copy would take 10 ms for, with nothing else answered meanwhile.
+        return { bytes: Buffer.from(buffer, byteOffset, byteLength), rows_read: result.rowsRead, bytes_read: result.bytesRead }
       } finally {
         session.close()
       }
