@@ -2,7 +2,7 @@
 
 import type { FormPart } from '../decoding.ts'
 
-export interface ParsedCall {
+interface ParsedCall {
   readonly name: string
   /** JSON, letter by letter as the policy wrote it, so that the next prompt goes on from the same tokens. */
   readonly arguments: string
@@ -25,24 +25,4 @@ export interface ToolParser {
   /** How a call is written, in parts between which there may be blanks. */
   form(name: string, args: FormPart): readonly FormPart[]
   stream(): ToolStream
-}
-
-export interface ParsedAnswer {
-  /** All that is no call; null where that is empty or blank and there are calls. */
-  readonly content: string | null
-  readonly calls: readonly ParsedCall[]
-  /** Problems of malformed calls, in words. */
-  readonly malformed: readonly string[]
-}
-
-export function parseAnswer(parser: ToolParser, text: string): ParsedAnswer {
-  const stream = parser.stream()
-  const pieces = [...stream.push(text), ...stream.end()]
-  const content = pieces.map((piece) => (piece.kind === 'call' ? '' : piece.text)).join('')
-  const calls = pieces.flatMap((piece) => (piece.kind === 'call' ? [piece.call] : []))
-  return {
-    content: calls.length > 0 && content.trim() === '' ? null : content,
-    calls,
-    malformed: pieces.flatMap((piece) => (piece.kind === 'malformed' ? [piece.problem] : [])),
-  }
 }
