@@ -66,6 +66,7 @@ function isVarint(bytes: Buffer, start: number, end: number): boolean {
 
 /** Passes over an id, a time, the name or the kind, whose tag stands at `pos`, and notes it. Returns where it ends; 0 for any other field. */
 export function passPlainField(bytes: Buffer, pos: number, end: number, columns: Int32Array, at: number): number {
+  if (pos + 1 >= end) return 0
   const next = bytes[pos + 1]!
   switch (bytes[pos]) {
     case 10:
@@ -86,7 +87,7 @@ export function passPlainField(bytes: Buffer, pos: number, end: number, columns:
       columns[at + COLUMN.name_length] = next
       return pos + 2 + next
     case 48:
-      if (next > 127 || pos + 2 > end) return 0
+      if (next > 127) return 0
       columns[at + COLUMN.kind] = next
       return pos + 2
     case 57:

@@ -208,3 +208,12 @@ test.each([
 ])('the bytes %s are refused: %s', (hex, message) => {
   expect(() => scan('traces', Buffer.from(hex, 'hex'))).toThrow(new Malformed(message))
 })
+
+test('a request whose last byte is a tag without its value is refused, whichever field that begins', () => {
+  const ids = Buffer.concat([Buffer.from([10, 16]), Buffer.alloc(16, 1), Buffer.from([18, 8]), Buffer.alloc(8, 2)])
+  const within = (message: Buffer, tag = 10) => Buffer.concat([Buffer.from([tag, message.length]), message])
+  for (let tag = 1; tag < 128; tag++) {
+    const body = within(within(within(Buffer.concat([ids, Buffer.from([tag])]), 18), 18))
+    expect(() => scan('traces', body)).toThrow(Malformed)
+  }
+})
