@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { steadyNow } from '../data/clock.ts'
 import { openRollouts, type OpenRollouts, type Taken as Due } from '../data/open_rollouts.ts'
-import type { Problem } from '../data/rollout.ts'
+import type { Problem, Rollout } from '../data/rollout.ts'
 import { hintsOf, routeKey } from '../data/routing.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { inTraces } from '../data/stray_rewards.ts'
@@ -19,7 +19,7 @@ import { addArrived, arriving, attachRewards, type Books } from '../storage/arri
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable } from '../storage/revisions.ts'
-import { Unavailable, type Storage } from '../storage/storage.ts'
+import { Unavailable, type RolloutKey, type Storage } from '../storage/storage.ts'
 
 const MIB = 1_048_576
 /** How often rollouts are looked through for those that are due, unless something is urgent. */
@@ -31,13 +31,21 @@ const SWEEP_MS = 200
 const REST = 3
 const LONGEST_REST_MS = 1_000
 /**
- * At most so many rollouts, and about so many bytes of spans, are closed together: ten requests to ClickHouse, whose cost hardly depends
- * on how much they carry. More would be less work for it and more memory here.
+ * At most so many rollouts, and about so many bytes of spans, are closed together: what is asked and committed once for all of them costs
+ * ClickHouse hardly more than for one. They are read and written some at a time.
  */
-const CLOSE_TOGETHER = 256
-const CLOSE_BYTES = 4 * MIB
+const CLOSE_TOGETHER = 1_000
+const CLOSE_BYTES = 48 * MIB
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
+
+/** What is told of a rollout when it is live: it is not held until then. */
+interface Closed {
+  readonly key: string
+  readonly reason: string
+  readonly problems: readonly Problem[]
+  readonly names: readonly string[]
+}
 
 export default connector({
   type: 'rollouts',
@@ -183,24 +191,37 @@ export default connector({
     /** Storage commits a revision only when every pipeline behind has taken it. */
     async function settle(due: readonly Due[]): Promise<void> {
       try {
-        const { revisions, left, beyond } = await nextRevisions(storage, due, assembling)
-        await next(revisions)
-        const refused = new Set(await storage.commit(revisions))
-        const committed = revisions.filter((rollout) => !refused.has(rollout))
-        books.late.committed(committed)
-        context.health(null)
-        for (const { rollout_id, attempt_id } of refused)
-          givenUp(routeKey(rollout_id, attempt_id), 'ClickHouse refuses its row: see `rejects`')
-        for (const rollout of committed) {
-          context.count('leyden_rollouts_closed', 1, { reason: rollout.closed_by })
-          report(rollout.problems)
+        const commit = storage.openCommit()
+        const closed: Closed[] = []
+        for await (const { revisions, beyond } of nextRevisions(storage, due, assembling)) {
+          if (revisions.length > 0) await next(revisions)
+          await commit.add(revisions)
+          closed.push(...revisions.map(closedOf))
+          if (beyond > 0) context.count('leyden_items_beyond_limits', beyond)
         }
-        if (beyond > 0) context.count('leyden_items_beyond_limits', beyond)
-        due = left
+        tell(closed, await commit.done())
+        context.health(null)
       } catch (error) {
-        return failed(due, error as Error)
+        await failed(due, error as Error)
       }
-      if (due.length > 0) await settle(due)
+    }
+
+    const closedOf = (rollout: Rollout): Closed => ({
+      key: routeKey(rollout.rollout_id, rollout.attempt_id),
+      reason: rollout.closed_by,
+      problems: rollout.problems,
+      names: books.late.namesOf(rollout),
+    })
+
+    function tell(closed: readonly Closed[], refused: readonly RolloutKey[]): void {
+      const lost = new Set(refused.map(({ rollout_id, attempt_id }) => routeKey(rollout_id, attempt_id)))
+      for (const key of lost) givenUp(key, 'ClickHouse refuses its row: see `rejects`')
+      const live = closed.filter(({ key }) => !lost.has(key))
+      books.late.committed(live.flatMap(({ names }) => names))
+      for (const { reason, problems } of live) {
+        context.count('leyden_rollouts_closed', 1, { reason })
+        report(problems)
+      }
     }
 
     function report(problems: readonly Problem[]): void {
@@ -215,7 +236,9 @@ export default connector({
         return
       }
       if (due.length > 1) {
-        for (const one of due) await settle([one])
+        const middle = due.length >> 1
+        await settle(due.slice(0, middle))
+        await settle(due.slice(middle))
         return
       }
       givenUp(due[0]!.rollout.key, error.message)

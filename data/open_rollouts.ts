@@ -33,6 +33,8 @@ export interface OpenRollout {
   late: boolean
   /** To be closed as soon as may be: nothing more is expected. */
   due: boolean
+  /** Storage may know more of it than this process: some came before, or closing it was tried in vain. */
+  doubtful: boolean
 }
 
 /** While a rollout is open, its items are chains in the memory of spans; one that is taken out has them in memory of its own. */
@@ -114,6 +116,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
         ended: false,
         late,
         due: false,
+        doubtful: false,
         look_at: 0,
       }
       put(rollout, now)
@@ -159,6 +162,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
       ended: first.ended || second.ended,
       late: first.late,
       due: false,
+      doubtful: first.doubtful || second.doubtful,
       look_at: 0,
     }
   }
@@ -240,6 +244,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
     lookSoon: (rollout) => void soon.add(rollout),
     letGo(rollout) {
       rollout.held = null
+      rollout.doubtful = true
     },
     rename(from, to) {
       // Its root, say, may have come then and will not come again.
@@ -256,7 +261,8 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
     takeDue,
     takeFinished: () =>
       takeIf(open.values(), (rollout) => (rollout.ended ? 'end' : rollout.late || rollout.due ? 'late' : rollout.rooted ? 'root' : null)),
-    restore(rollout) {
+    restore(taken) {
+      const rollout = { ...taken, doubtful: true }
       const newer = open.get(rollout.key)
       putBack(newer ? join(rollout, newer, rollout.key) : { ...rollout, look_at: 0 })
     },

@@ -12,7 +12,6 @@ import type { Credited } from './credit_again.ts'
 import { CREDIT_COLUMNS, openCredit, putGroup, putRollout, putUncompared, type Credit } from './credit_block.ts'
 import { revisionsAnew, writeCredit, type Writer } from './credit_rows.ts'
 import { groupsLeftOut, isComplete, isEndless, isSettled, lastVersions, memberOf, membersOf, type Member } from './group_members.ts'
-import { groupId } from './groups.ts'
 import type { Lease } from './lease.ts'
 import { ROLLOUT_COLUMNS, type RolloutRow } from './rollout_rows.ts'
 import { written } from './row_binary.ts'
@@ -20,9 +19,12 @@ import { dropStagingTables } from './staging.ts'
 import type { KnownRollout, RolloutKey } from './storage.ts'
 import { byGroup, groupsOf, outlinesOf, rolloutsOfGroups } from './stored_rollouts.ts'
 
+/** What is kept of a rollout that is live now; `group_id` is '' where it is not to be compared. */
+export type Committed = Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision' | 'group_id'>
+
 export interface CreditJob {
   /** Groups that may now be complete. Those that are not are looked at again after `settleTimeout`. */
-  committed(rollouts: readonly Rollout[]): void
+  committed(rollouts: readonly Committed[]): void
   /** Has the groups found that an earlier run left without credit. */
   resume(): void
   /**
@@ -54,7 +56,7 @@ interface Wait {
   /** When it settles, ms since the epoch; 0: to be looked at now. */
   readonly at: number
   /** The last of it that was committed. */
-  readonly last?: Rollout
+  readonly last?: Committed
 }
 
 /** How often groups that wait are looked at, and how many together. */
@@ -80,8 +82,8 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   let sweep: NodeJS.Timeout | undefined
   let closed = false
 
-  function committed(rollouts: readonly Rollout[]): void {
-    for (const rollout of rollouts) if (rollout.credit && groupId(rollout)) waiting.set(groupId(rollout), { at: 0, last: rollout })
+  function committed(rollouts: readonly Committed[]): void {
+    for (const rollout of rollouts) if (rollout.group_id) waiting.set(rollout.group_id, { at: 0, last: rollout })
     if (waiting.size > 0) work()
   }
 
@@ -234,7 +236,7 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
   return { committed, resume, again, close }
 }
 
-const holds = (members: readonly Member[] = [], last: Rollout | undefined): boolean =>
+const holds = (members: readonly Member[] = [], last: Committed | undefined): boolean =>
   members.some((member) => last && keyOf(member) === keyOf(last) && member.revision >= last.revision)
 
 const keyOf = ({ rollout_id, attempt_id }: RolloutKey): string => routeKey(rollout_id, attempt_id)

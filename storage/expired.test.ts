@@ -7,8 +7,8 @@ import policy_calls from '../processors/policy_calls.ts'
 import { configure, logBatch, spanBatch } from '../test/conformance.ts'
 import { assembling, logs } from '../test/read.ts'
 import { chat, traceIdOf } from '../test/spans.ts'
+import { allRevisions } from '../test/revisions.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
-import { nextRevisions } from './revisions.ts'
 
 let storage: TestStorage
 beforeAll(async () => {
@@ -22,8 +22,8 @@ const processors = [configure(policy_calls), configure(air, { mode: 'off' }), co
 async function close(): Promise<number> {
   const now = Date.now()
   const rollout = { key, traces: new Set([traceIdOf('t')]), held: null, bytes: 0, count: 0, first_at: now - 40_000, last_at: now - 40_000 }
-  const due = { rollout: { ...rollout, rooted: true, ended: false, late: false, due: false }, closed_by: 'root' as const }
-  const { revisions: assembled } = await nextRevisions(storage, [due], assembling)
+  const due = { rollout: { ...rollout, rooted: true, ended: false, late: false, due: false, doubtful: true }, closed_by: 'root' as const }
+  const { revisions: assembled } = await allRevisions(storage, [due], assembling)
   await storage.writeRevision(assembled.map((one) => processors.reduce((r, processor) => processor.process(r), one)))
   await storage.commit(assembled)
   return assembled.length

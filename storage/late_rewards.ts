@@ -25,7 +25,10 @@ export interface LateRewards {
   resolve(): Promise<void>
   /** A rollout of this key gets spans: rewards about it wait no longer. */
   opened(key: string): void
-  committed(rollouts: readonly Rollout[]): void
+  /** By which rewards that wait may name this rollout. */
+  namesOf(rollout: Rollout): readonly string[]
+  /** Rollouts of these names are known to storage now. */
+  committed(names: readonly string[]): void
 }
 
 type Late = LateReward & Pick<Stray, 'problems'>
@@ -153,8 +156,7 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
       const [rollout_id, attempt_id] = key.split('\u0000') as [string, string]
       wake([targetKey('rollout', rollout_id), targetKey('attempt', `${rollout_id}/${attempt_id}`), targetKey('trace', rollout_id)])
     },
-    committed(rollouts) {
-      if (waiting.size > 0) wake(rollouts.flatMap(keysOf))
-    },
+    namesOf: (rollout) => (waiting.size > 0 ? keysOf(rollout) : []),
+    committed: wake,
   }
 }

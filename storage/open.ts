@@ -9,8 +9,9 @@ import { availability } from './availability.ts'
 import { bookkeeping, versionOf } from './bookkeeping.ts'
 import { connect, type ConnectionOptions } from './connection.ts'
 import { coveredByOld } from './expired.ts'
-import { creditJob } from './credit_job.ts'
+import { creditJob, type Committed } from './credit_job.ts'
 import { updateProbe, type Writer } from './credit_rows.ts'
+import { groupId } from './groups.ts'
 import { spanInserter } from './insert_spans.ts'
 import { lanes } from './lanes.ts'
 import { applySchema } from './migrate.ts'
@@ -21,7 +22,7 @@ import { readRawItems, sizesOf } from './read_items.ts'
 import { MEMBER_COLUMNS, putMembers, REJECT_COLUMNS } from './rollout_rows.ts'
 import { openRows, written } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_rows.ts'
-import type { Member, Storage } from './storage.ts'
+import type { Commit, Member, RolloutKey, Storage } from './storage.ts'
 import { recredit, type Recredit, type Recredited } from './recredit.ts'
 import { findTargets } from './reward_targets.ts'
 import { rolloutWriter } from './write_rollouts.ts'
@@ -158,19 +159,39 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     return new Set(await run(() => storedRewards(again, abort), abort))
   }
 
-  /** `assembled`: as they were before any processor saw them, which is all that the connector has. */
-  async function commit(assembled: readonly Rollout[]): Promise<Rollout[]> {
-    const processed = assembled.map((rollout) => {
-      const written = uncommitted.get(keyOf(rollout))
-      return written?.revision === rollout.revision ? written : rollout
-    })
-    const refused = new Set(await tables.commit(processed))
-    for (const rollout of processed) {
-      uncommitted.delete(keyOf(rollout))
-      if (used.get(keyOf(rollout)) === rollout.revision) used.delete(keyOf(rollout))
+  function openCommit(): Commit {
+    const rows = tables.openCommit()
+    const added: Committed[] = []
+
+    /** `assembled`: as they were before any processor saw them, which is all that the connector has. */
+    async function add(assembled: readonly Rollout[]): Promise<void> {
+      const processed = assembled.map((rollout) => {
+        const written = uncommitted.get(keyOf(rollout))
+        return written?.revision === rollout.revision ? written : rollout
+      })
+      await rows.add(processed)
+      for (const rollout of processed) {
+        uncommitted.delete(keyOf(rollout))
+        const { rollout_id, attempt_id, revision } = rollout
+        added.push({ rollout_id, attempt_id, revision, group_id: rollout.credit ? groupId(rollout) : '' })
+      }
     }
-    credit.committed(processed.filter((rollout) => !refused.has(rollout)))
-    return assembled.filter((_, i) => refused.has(processed[i]!))
+
+    async function done(): Promise<readonly RolloutKey[]> {
+      const refused = await rows.done()
+      const lost = new Set(refused.map(keyOf))
+      for (const rollout of added) if (used.get(keyOf(rollout)) === rollout.revision) used.delete(keyOf(rollout))
+      credit.committed(added.filter((rollout) => !lost.has(keyOf(rollout))))
+      return refused
+    }
+
+    return { add, done }
+  }
+
+  async function commit(assembled: readonly Rollout[]): Promise<readonly RolloutKey[]> {
+    const { add, done } = openCommit()
+    await add(assembled)
+    return done()
   }
 
   async function join(members: readonly Member[]): Promise<void> {
@@ -216,9 +237,10 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
     writeRevision,
     commit,
+    openCommit,
     recredit: (request) => recredit({ ...writer, credit }, request),
     close,
   }
 }
 
-const keyOf = ({ rollout_id, attempt_id }: Pick<Rollout, 'rollout_id' | 'attempt_id'>): string => routeKey(rollout_id, attempt_id)
+const keyOf = ({ rollout_id, attempt_id }: RolloutKey): string => routeKey(rollout_id, attempt_id)

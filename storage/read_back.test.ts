@@ -9,8 +9,8 @@ import policy_calls from '../processors/policy_calls.ts'
 import { configure, spanBatch } from '../test/conformance.ts'
 import { assembling } from '../test/read.ts'
 import { reward, spanIdOf, traceIdOf, type SpanSpec } from '../test/spans.ts'
+import { allRevisions } from '../test/revisions.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
-import { nextRevisions } from './revisions.ts'
 
 let storage: TestStorage
 beforeAll(async () => {
@@ -31,7 +31,7 @@ function due(trace: string, held: OpenRollout['held'] = null): Taken {
     first_at: now,
     last_at: now,
   }
-  return { rollout: { ...rollout, rooted: true, ended: false, late: false, due: false }, closed_by: 'root' }
+  return { rollout: { ...rollout, rooted: true, ended: false, late: false, due: false, doubtful: true }, closed_by: 'root' }
 }
 
 /** Spans of so many bytes each, one millisecond after the other. */
@@ -47,7 +47,7 @@ const spansOf = (trace: string, count: number, size: number): SpanSpec[] =>
 const processors = [configure(policy_calls), configure(credit_assignment)]
 
 async function next(limits: object, ...which: Taken[]) {
-  const found = await nextRevisions(storage, which, { ...assembling, ...limits })
+  const found = await allRevisions(storage, which, { ...assembling, ...limits })
   await storage.writeRevision(found.revisions.map((one) => processors.reduce((rollout, { process }) => process(rollout), one)))
   await storage.commit(found.revisions)
   return found
@@ -67,13 +67,13 @@ test('of many items those that come first by trace and time are read, up to a nu
   expect(await storage.sizesOf([traceIdOf('t')])).toMatchObject([{ trace_id: traceIdOf('t'), key: '', items: 6 }])
 })
 
-test('what would be too much at once waits for the rest', async () => {
-  const names = ['a', 'b', 'c']
-  for (const name of names) await storage.insertSpans([spanBatch(spansOf(name, 7, 1 << 20))], [])
-  const { revisions, left, beyond } = await next({}, ...names.map((name) => due(name)))
-  expect(revisions).toMatchObject(['a', 'b'].map((name) => ({ rollout_id: traceIdOf(name), spans: 7, complete: true })))
-  expect([left.map(({ rollout }) => rollout.key), beyond]).toEqual([[routeKey(traceIdOf('c'), '')], 0])
-  expect(await next({}, ...left)).toMatchObject({ revisions: [{ rollout_id: traceIdOf('c') }], left: [] })
+test('what would be too much at once is read in portions', async () => {
+  const names = ['a', 'b', 'c', 'd']
+  for (const name of names) await storage.insertSpans([spanBatch(spansOf(name, name === 'c' ? 7 : 2, 1 << 20))], [])
+  const { revisions, portions, beyond } = await next({}, ...names.map((name) => due(name)))
+  expect(revisions).toMatchObject(names.map((name) => ({ rollout_id: traceIdOf(name), spans: name === 'c' ? 7 : 2, complete: true })))
+  expect(portions).toEqual([['a'], ['b'], ['c'], ['d']].map((some) => some.map(traceIdOf)))
+  expect(beyond).toBe(0)
 })
 
 test('of a trace that several rollouts share, each has its own', async () => {
@@ -97,15 +97,14 @@ test.each(['max_spans', 'max_bytes'] as const)(
     const limits = limit === 'max_spans' ? { max_spans: 5 } : { max_bytes: 5_000 }
     expect(await next(limits, due(limit))).toMatchObject({
       revisions: [{ spans: 5, closed_by: limit, complete: false }],
-      left: [],
       beyond: 15,
     })
 
     const late = spanBatch([{ id: 'late', trace: limit, parent: `${limit}0` }, reward('r', 1, { trace: limit, parent: `${limit}0` })])
     await storage.insertSpans([late], [])
     const held = { items: [0, 1].map((i) => rawItem(late, i)), chains: [] }
-    expect(await next(limits, due(limit, held))).toMatchObject({ revisions: [], left: [], beyond: 2 })
-    expect(await next(limits, due(limit))).toMatchObject({ revisions: [], left: [], beyond: 0 })
+    expect(await next(limits, due(limit, held))).toMatchObject({ revisions: [], beyond: 2 })
+    expect(await next(limits, due(limit))).toMatchObject({ revisions: [], beyond: 0 })
     const row = `SELECT toUInt32(revision) AS revision, toUInt32(spans) AS spans, outcome FROM rollouts FINAL WHERE rollout_id = '${traceIdOf(limit)}'`
     expect(await storage.rows(row)).toEqual([{ revision: 2, spans: 5, outcome: 1 }])
   },

@@ -5,8 +5,9 @@ import { routeKey } from '../data/routing.ts'
 import { logBatch, spanBatch } from '../test/conformance.ts'
 import { assembling } from '../test/read.ts'
 import { chat, endOf, traceIdOf } from '../test/spans.ts'
+import { allRevisions } from '../test/revisions.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
-import { nextRevisions, Unassemblable } from './revisions.ts'
+import { Unassemblable } from './revisions.ts'
 
 let storage: TestStorage
 beforeAll(async () => {
@@ -30,13 +31,14 @@ function due(rollout_id: string, trace: string, more: Partial<OpenRollout> = {})
     ended: false,
     late: false,
     due: false,
+    doubtful: true,
     ...more,
   }
   return { rollout, closed_by: 'root' as const }
 }
 
 async function next(...which: Parameters<typeof due>) {
-  const { revisions } = await nextRevisions(storage, [due(...which)], assembling)
+  const { revisions } = await allRevisions(storage, [due(...which)], assembling)
   await storage.writeRevision(revisions)
   await storage.commit(revisions)
   return revisions
@@ -62,11 +64,18 @@ test('a number that a process before this one may be using still is not used aga
 
 test('nor is one that left no trace in storage', async () => {
   await storage.insertSpans([spanBatch([{ id: 'a', trace: 'empty' }])], [])
-  const empty = due(traceIdOf('empty'), 'empty', { held: { items: [], chains: [] } })
-  const first = await nextRevisions(storage, [empty], assembling)
+  const empty = due(traceIdOf('empty'), 'empty', { held: { items: [], chains: [] }, doubtful: false })
+  const first = await allRevisions(storage, [empty], assembling)
   await storage.writeRevision(first.revisions)
-  const second = await nextRevisions(storage, [empty], assembling)
+  const second = await allRevisions(storage, [empty], assembling)
   expect([first, second].map(({ revisions }) => revisions[0]!.revision)).toEqual([1, 2])
+})
+
+test('what this process knows from its first span on and holds no more is read back, and is a first revision', async () => {
+  await storage.insertSpans([spanBatch([{ id: 'early', trace: 'released' }])], [])
+  await storage.insertSpans([spanBatch([{ id: 'later', trace: 'released' }])], [])
+  const [first] = await next(traceIdOf('released'), 'released', { doubtful: false, count: 2, bytes: 1_000 })
+  expect(first).toMatchObject({ revision: 1, spans: 2, closed_by: 'root' })
 })
 
 test('a trace that was closed by itself is taken over once, also when the process was killed in the middle of it', async () => {
@@ -78,7 +87,7 @@ test('a trace that was closed by itself is taken over once, also when the proces
     { rollout_id: 'named', spans: 2 },
     { rollout_id: trace_id, spans: 0 },
   ]
-  expect((await nextRevisions(storage, [due('named', 'outgrown')], assembling)).revisions).toMatchObject(expected)
+  expect((await allRevisions(storage, [due('named', 'outgrown')], assembling)).revisions).toMatchObject(expected)
   await storage.join([{ trace_id, rollout_id: 'named', attempt_id: '' }])
   expect(await next('named', 'outgrown')).toMatchObject(expected)
   expect((await storage.uncovered()).filter((one) => one.trace_id === trace_id)).toEqual([])
@@ -88,7 +97,7 @@ test('what is left of a trace of its own and the rollout that it turned out to b
   await storage.insertSpans([spanBatch([{ id: 'half', trace: 'halves' }])], [])
   await storage.insertSpans([spanBatch([{ id: 'other half', trace: 'halves' }])], [[routeKey('whole', '')]])
   const both = [due(traceIdOf('halves'), 'halves'), due('whole', 'halves')]
-  expect((await nextRevisions(storage, both, assembling)).revisions).toMatchObject([{ spans: 2, rollout_id: 'whole' }])
+  expect((await allRevisions(storage, both, assembling)).revisions).toMatchObject([{ spans: 2, rollout_id: 'whole' }])
 })
 
 test('a rollout that a defect keeps from being read says so, apart from a store that is away', async () => {
@@ -101,5 +110,5 @@ test('a rollout that a defect keeps from being read says so, apart from a store 
     },
     read: () => null,
   }
-  await expect(nextRevisions(storage, [due(traceIdOf('odd'), 'odd')], { ...assembling, dialects: [broken] })).rejects.toThrow(Unassemblable)
+  await expect(allRevisions(storage, [due(traceIdOf('odd'), 'odd')], { ...assembling, dialects: [broken] })).rejects.toThrow(Unassemblable)
 })

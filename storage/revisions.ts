@@ -10,7 +10,7 @@ import { heldItems, type Taken as Due } from '../data/open_rollouts.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey, splitKey, type GroupBy } from '../data/routing.ts'
 import type { RawItem } from '../data/span_batch.ts'
-import { readBack, type Limits } from './read_back.ts'
+import { arrived, extentsOf, readBack, type Extent, type Limits } from './read_back.ts'
 import type { Storage } from './storage.ts'
 
 /** A rollout that cannot be assembled, or written as rows, however often it is tried: a defect of ours, which must not hold up the others. */
@@ -25,22 +25,24 @@ export interface Assembling extends Limits {
   readonly join_keys: readonly string[]
 }
 
-export interface Next {
+/** The next revisions of some of the rollouts: no more at once than memory has room for. */
+interface Portion {
   /** One for each rollout; two that storage knows to be one become one, and one that another takes over an empty one. */
   readonly revisions: Rollout[]
-  /** Those of the due that would be too much at once with these. */
-  readonly left: Due[]
   /** Spans and log records that found no room in their rollouts. */
   readonly beyond: number
 }
 
+/** Bytes of spans that are read at once, as long as no single rollout has more. */
+const TOGETHER = 4 << 20
+
 /** Rejects as Unassemblable where one of the rollouts cannot be read, else with what storage says. */
-export async function nextRevisions(storage: Storage, due: readonly Due[], assembling: Assembling): Promise<Next> {
+export async function* nextRevisions(storage: Storage, due: readonly Due[], assembling: Assembling): AsyncGenerator<Portion> {
   const { dialects, join_keys } = assembling
   const read = itemReader(dialects, join_keys)
   const owners = new Map<string, string>()
-  const arrived = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
-  for (const { trace_id, rollout_id, attempt_id } of await storage.members(arrived)) owners.set(trace_id, routeKey(rollout_id, attempt_id))
+  const traces = [...new Set(due.flatMap(({ rollout }) => [...rollout.traces]))]
+  for (const { trace_id, rollout_id, attempt_id } of await storage.members(traces)) owners.set(trace_id, routeKey(rollout_id, attempt_id))
   const members = new Set(owners.keys())
   const takenOver = await takeOver(storage, due, owners)
 
@@ -53,49 +55,59 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
     beyond += await hearRewards(key, parts.get(key)!)
     parts.delete(key)
   }
+  if (beyond > 0) yield { revisions: [], beyond }
 
   const growing = new Set(takenOver.map(({ by }) => by))
+  const isDoubtful = (key: string) => growing.has(key) || parts.get(key)!.some(({ rollout }) => rollout.doubtful)
+  const isNew = (key: string) => !revisions.has(key) && !isDoubtful(key)
   const isPartial = ([key, part]: [string, Due[]]) => revisions.has(key) || growing.has(key) || part.some(({ rollout }) => !rollout.held)
   const partial = new Map([...parts].filter(isPartial))
-  const back = await readBack(storage, partial, owners, assembling)
-
+  const extents = await extentsOf(storage, partial, isNew, owners)
   const covered = await storage.coveredByOld(revised)
-  const rollouts: Rollout[] = []
-  for (const [key, part] of parts) {
-    if (back.left.has(key)) continue
-    await giveWay()
-    const items = partial.has(key) ? drained(back.items.get(key) ?? [], read) : heldItems(heldOf(part), read)
-    const last = revisions.get(key)
-    // A process that was killed may have a write on its way still, under a number that nobody sees yet.
-    // And what is taken over is no first revision: its rewards may be known.
-    const skipped = growing.has(key) || part.some(({ rollout }) => !rollout.held) ? 1 : 0
-    const rollout = assembled(items, dialects, {
-      key,
-      closed_by: back.cut.get(key) ?? (last === undefined ? part[0]!.closed_by : 'late'),
-      revision: (last ?? 0) + skipped + 1,
-      join_keys,
-      covered_until: newestArrival(part),
-    })
-    rollouts.push(back.cut.has(key) ? { ...rollout, complete: false } : rollout)
+
+  const portions = portionsOf(parts, extents, assembling)
+  const readAhead = (n: number) => {
+    const back = readBack(storage, portions[n]!.extents, owners, assembling)
+    back.catch(() => {}) // it is told where it is waited for
+    return back
   }
-  // What has lost spans since its last revision must not lose its transitions with them: only rewards are still heard.
-  const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
-  for (const rollout of expired) await storage.addRewards(rollout, rollout.rewards)
-  const emptied = takenOver
-    .filter(({ by }) => parts.has(by) && !back.left.has(by))
-    .map(({ key, last }) => assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: steadyNow() }))
-  return {
-    revisions: [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied],
-    left: [...back.left].flatMap((key) => parts.get(key)!),
-    beyond: beyond + back.beyond,
+  let ahead: ReturnType<typeof readBack> | null = null
+  for (const [n, { keys, bytes }] of portions.entries()) {
+    const back = await (ahead ?? readAhead(n))
+    ahead = n + 1 < portions.length && bytes + portions[n + 1]!.bytes <= 2 * TOGETHER ? readAhead(n + 1) : null
+    const rollouts: Rollout[] = []
+    for (const key of keys) {
+      await giveWay()
+      const part = parts.get(key)!
+      const items = partial.has(key) ? drained(back.items.get(key) ?? [], read) : heldItems(heldOf(part), read)
+      const last = revisions.get(key)
+      // A process that was killed may have a write on its way still, under a number that nobody sees yet.
+      // And what is taken over is no first revision: its rewards may be known.
+      const skipped = isDoubtful(key) ? 1 : 0
+      const rollout = assembled(items, dialects, {
+        key,
+        closed_by: back.cut.get(key) ?? (last === undefined ? part[0]!.closed_by : 'late'),
+        revision: (last ?? 0) + skipped + 1,
+        join_keys,
+        covered_until: newestArrival(part),
+      })
+      rollouts.push(back.cut.has(key) ? { ...rollout, complete: false } : rollout)
+    }
+    // What has lost spans since its last revision must not lose its transitions with them: only rewards are still heard.
+    const expired = new Set(rollouts.filter((rollout) => rollout.spans < (covered.get(keyOf(rollout)) ?? 0)))
+    for (const rollout of expired) await storage.addRewards(rollout, rollout.rewards)
+    const emptied = takenOver
+      .filter(({ by }) => keys.includes(by))
+      .map(({ key, last }) => assembled([], dialects, { key, closed_by: 'late', revision: last + 1, covered_until: steadyNow() }))
+    yield { revisions: [...rollouts.filter((rollout) => !expired.has(rollout)), ...emptied], beyond: back.beyond }
   }
 
   /** A rollout that was closed for its size takes in nothing more, whatever comes. Returns how much that was. */
   async function hearRewards(key: string, part: readonly Due[]): Promise<number> {
-    const traces = part.flatMap(({ rollout }) => [...rollout.traces])
+    const own = part.flatMap(({ rollout }) => [...rollout.traces])
     const rest = () =>
       storage.readItems(
-        traces.filter((trace) => !members.has(trace)),
+        own.filter((trace) => !members.has(trace)),
         { keys: [key], most: REWARDS },
       )
     const items = part.every(({ rollout }) => rollout.held) ? heldItems(heldOf(part), read) : drained(await rest(), read)
@@ -107,6 +119,27 @@ export async function nextRevisions(storage: Storage, due: readonly Due[], assem
 
 /** More is not read of what came too late for a rollout that is full. */
 const REWARDS = { items: 10_000, bytes: 1 << 20 }
+
+interface ToRead {
+  readonly keys: string[]
+  /** Of those that are read back. */
+  readonly extents: Map<string, Extent>
+  bytes: number
+}
+
+function portionsOf(parts: ReadonlyMap<string, Due[]>, extents: ReadonlyMap<string, Extent>, { max_bytes }: Limits): ToRead[] {
+  const portions: ToRead[] = []
+  for (const [key, part] of parts) {
+    const extent = extents.get(key)
+    const bytes = Math.min((extent ?? arrived(part)).bytes, max_bytes)
+    let portion = portions.at(-1)
+    if (!portion || portion.bytes + bytes > TOGETHER) portions.push((portion = { keys: [], extents: new Map(), bytes: 0 }))
+    portion.keys.push(key)
+    if (extent) portion.extents.set(key, extent)
+    portion.bytes += bytes
+  }
+  return portions
+}
 
 const heldOf = (part: readonly Due[]) => part.map(({ rollout }) => rollout.held!)
 
@@ -146,8 +179,8 @@ async function takeOver(storage: Storage, due: readonly Due[], owners: Map<strin
       const own = routeKey(trace, '')
       if (own === rollout.key) continue
       if (!owners.has(trace)) owners.set(trace, rollout.key)
-      // What was read back may have been taken over by a process that was killed before it could say so.
-      else if (!claims.has(own) && (owners.get(trace) === own || !rollout.held)) claims.set(own, rollout.key)
+      // What came before this process may have been taken over by a process that was killed before it could say so.
+      else if (!claims.has(own) && (owners.get(trace) === own || rollout.doubtful)) claims.set(own, rollout.key)
     }
   }
   const keys = [...claims.keys()].map(splitKey)

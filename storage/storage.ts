@@ -106,8 +106,15 @@ export interface Storage {
    * A call that ClickHouse refuses for good becomes a reject.
    */
   writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void>
-  /** Makes the revisions live and has the advantages of the groups concerned computed. Resolves with those that ClickHouse refuses for good. */
-  commit(rollouts: readonly Rollout[]): Promise<readonly Rollout[]>
+  /** Makes revisions live and has the advantages of the groups concerned computed. Resolves with those that ClickHouse refuses for good. */
+  commit(rollouts: readonly Rollout[]): Promise<readonly RolloutKey[]>
+  /** The same for many, some at a time: those that were added need not be held any more. */
+  openCommit(): Commit
+}
+
+export interface Commit {
+  add(rollouts: readonly Rollout[]): Promise<void>
+  done(): Promise<readonly RolloutKey[]>
 }
 
 /** Not now: ClickHouse is away, or busy beyond patience. Nothing was lost; the same call may be made again. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Rollout } from '../data/rollout.ts'
 import { rollout } from '../test/conformance.ts'
 import { testStorage, type TestStorage } from '../test/storage.ts'
-import { Unavailable } from './storage.ts'
+import { Unavailable, type RolloutKey } from './storage.ts'
 
 let storage: TestStorage
 const counts: Record<string, number> = {}
@@ -36,7 +36,7 @@ function chain(rollout_id: string, calls: number, poisoned: readonly number[] = 
   return { ...one, transitions }
 }
 
-async function commit(...rollouts: Rollout[]): Promise<readonly Rollout[]> {
+async function commit(...rollouts: Rollout[]): Promise<readonly RolloutKey[]> {
   await storage.writeRevision(rollouts)
   return storage.commit(rollouts)
 }
@@ -91,7 +91,7 @@ test('a call whose row ClickHouse refuses for good becomes a reject with its rea
 
 test('a rollout whose own row is refused does not become live, and those beside it do', async () => {
   const rollouts = [chain('b1', 1), chain('b2', 1), chain('b3', 1)]
-  await constrained('rollouts', "rollout_id != 'b2'", async () => expect(await commit(...rollouts)).toEqual([rollouts[1]]))
+  await constrained('rollouts', "rollout_id != 'b2'", async () => expect(await commit(...rollouts)).toMatchObject([{ rollout_id: 'b2' }]))
   expect(await transitionsOf('b%')).toMatchObject([{ rollout_id: 'b1' }, { rollout_id: 'b3' }])
   expect(await rejectsOf('b%')).toMatchObject([{ rollout_id: 'b2', reason: 'refused_by_clickhouse' }])
 })

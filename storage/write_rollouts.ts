@@ -39,8 +39,14 @@ const NEVER = 0
 interface RolloutWriter {
   /** @returns the rollouts as they were written: where a call was refused, it is a reject. */
   writeRevision(rollouts: readonly Rollout[], isNew: (reward: Reward) => boolean, abort?: AbortSignal): Promise<readonly Rollout[]>
+  openCommit(): Commit
+}
+
+/** Rollouts that become live together. What was added is held as rows, not as rollouts. */
+export interface Commit {
+  add(rollouts: readonly Rollout[]): Promise<void>
   /** @returns those that were refused: they do not become live. */
-  commit(rollouts: readonly Rollout[]): Promise<readonly Rollout[]>
+  done(): Promise<readonly Revision[]>
 }
 
 interface Options {
@@ -48,10 +54,13 @@ interface Options {
   count(name: string, n: number): void
 }
 
-/** Rows of one table. */
-interface Table<T> {
+interface Named {
   readonly name: string
   readonly columns: string
+}
+
+/** Rows of one table. */
+interface Table<T> extends Named {
   /** What of a rollout is stored together or not at all. */
   of(rollout: Rollout): readonly T[]
   put(rows: Rows, rollout: Rollout, one: T, at: number): void
@@ -59,15 +68,27 @@ interface Table<T> {
   about?(one: T): Partial<Reject>
 }
 
-interface Row<T> {
-  readonly rollout: Rollout
-  readonly one: T
+/** Whose row it is. */
+export type Revision = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision'>
+
+interface Row<R> {
+  readonly of: R
   /** Its place among those of its rollout. */
   readonly n: number
+  readonly about: Partial<Reject> | undefined
+  /** Where it stands in its block. */
+  readonly start: number
+  readonly end: number
+}
+
+/** Rows of one table, of rollouts or of what is left of them. */
+interface Block<R> {
+  readonly bytes: Rows
+  readonly rows: Row<R>[]
 }
 
 interface Rejected {
-  readonly rollout: Rollout
+  readonly of: Revision
   readonly reject: Reject
 }
 
@@ -110,8 +131,11 @@ function outlineOf(rollout: Rollout): Outlined {
   return known
 }
 
+/** What a rollout's row makes live is there before it. */
+const BEFORE = [MEMBERS, KEYS, OUTLINES]
+
 export function rolloutWriter({ insert, count }: Options): RolloutWriter {
-  /** A block of each table, to be filled again: V8 is slow to let go of memory outside of its heap. */
+  /** A buffer for each table, to be filled again: V8 is slow to let go of memory outside of its heap. */
   const spare = new Map<string, Rows>()
 
   async function writeRevision(
@@ -121,106 +145,143 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
   ): Promise<readonly Rollout[]> {
     // A block's stamp: not the time of the attempt, so that a retry past midnight of a month's last day is the same block.
     const at = Math.max(0, ...rollouts.map(({ covered_until }) => covered_until))
+    const write = async <T>(table: Table<T>) => (await storeAll(table, rollouts, at, abort)).map(asRejected)
     const newRewards = { ...REWARDS, of: ({ rewards }: Rollout) => rewards.filter(isNew) }
     const [{ as, rejected }, ...others] = await Promise.all([
       writeTransitions(rollouts, at, abort),
-      ...[write(REJECTS, rollouts, at, abort), write(newRewards, rollouts, at, abort), write(REWARD_TARGETS, rollouts, at, abort)],
+      ...[write(REJECTS), write(newRewards), write(REWARD_TARGETS)],
     ])
     await tell([...rejected, ...others.flat()], at, abort)
     return as
   }
 
-  async function commit(rollouts: readonly Rollout[]): Promise<readonly Rollout[]> {
+  function openCommit(): Commit {
     const at = steadyNow()
-    // What its row makes live is there before.
-    const parts = await Promise.all([write(MEMBERS, rollouts, at), write(KEYS, rollouts, at), write(OUTLINES, rollouts, at)])
-    await tell(parts.flat(), at)
-    const rejected = await write(ROLLOUTS, rollouts, at)
-    await tell(rejected, at)
-    return rejected.map(({ rollout }) => rollout)
+    const before = BEFORE.map((table) => ({ table, block: openBlock<Revision>(table) }))
+    const last = openBlock<Revision>(ROLLOUTS)
+
+    async function add(rollouts: readonly Rollout[]): Promise<void> {
+      for (const rollout of rollouts) {
+        const { tenant, rollout_id, attempt_id, revision } = rollout
+        const of = { tenant, rollout_id, attempt_id, revision }
+        for (const { table, block } of before) fill(block, table, rollout, of, at)
+        fill(last, ROLLOUTS, rollout, of, at)
+        await giveWay()
+      }
+    }
+
+    async function done(): Promise<readonly Revision[]> {
+      const parts = await Promise.all(before.map(({ table, block }) => store(table, block)))
+      await tell(parts.flat().map(asRejected), at)
+      const rejected = (await store(ROLLOUTS, last)).map(asRejected)
+      await tell(rejected, at)
+      for (const { table, block } of before) keep(table, block)
+      keep(ROLLOUTS, last)
+      return rejected.map(({ of }) => of)
+    }
+
+    return { add, done }
   }
 
   /** Transitions of a rollout name each other by their places, so the whole of it is written anew, without those that were refused. */
   async function writeTransitions(rollouts: readonly Rollout[], at: number, abort?: AbortSignal) {
     const as = [...rollouts]
     const rejected: Rejected[] = []
-    for (const { row, error } of await store(TRANSITIONS, rollouts, at, abort)) {
-      const { rollout } = row
+    const insertOne = (rollout: Rollout) => {
+      const block = emptyBlock<Rollout>()
+      fill(block, TRANSITIONS, rollout, rollout, at)
+      return send(TRANSITIONS, written(block.bytes), block.rows, abort)
+    }
+    for (const { row, error } of await storeAll(TRANSITIONS, rollouts, at, abort)) {
+      const rollout = row.of
       const tried = (some: readonly Transition[]): Rollout => ({ ...rollout, revision: NEVER, transitions: some.map(alone) })
-      const refused = await storeApart(rollout.transitions, error, (some) =>
-        insertRows(TRANSITIONS, rowsOf(TRANSITIONS, tried(some)), at, abort),
-      )
+      const refused = await storeApart(rollout.transitions, error, (some) => insertOne(tried(some)))
       const rejects = refused.map((one) => rejectOf(one, one.row))
       const rest = without(rollout, new Set(refused.map(({ row }) => row)), rejects)
-      await insertRows(TRANSITIONS, rowsOf(TRANSITIONS, rest), at, abort)
+      await insertOne(rest)
       as[as.indexOf(rollout)] = rest
-      for (const reject of rejects) rejected.push({ rollout, reject })
+      for (const reject of rejects) rejected.push({ of: rollout, reject })
     }
     return { as, rejected }
   }
 
-  async function write<T>(table: Table<T>, rollouts: readonly Rollout[], at: number, abort?: AbortSignal): Promise<Rejected[]> {
-    const refused = await store(table, rollouts, at, abort)
-    return refused.map((one) => ({ rollout: one.row.rollout, reject: rejectOf(one, table.about?.(one.row.one)) }))
-  }
-
   async function tell(rejected: readonly Rejected[], at: number, abort?: AbortSignal): Promise<void> {
     if (rejected.length === 0) return
-    const block = openRows()
-    for (const [n, { rollout, reject }] of rejected.entries()) put(block, REJECTS, { rollout, one: reject, n }, at)
-    await insert(REJECTS.name, REJECTS.columns, written(block), tokenOfRefusal(rejected), abort)
+    const rows = openRows()
+    for (const { of, reject } of rejected) putReject(rows, of, reject, at)
+    await insert(REJECTS.name, REJECTS.columns, written(rows), tokenOfRefusal(rejected), abort)
     count('leyden_refused_rows', rejected.length)
   }
 
   /** Stores rollouts in blocks of whole ones, and returns what was refused. The same revisions are the same blocks, however often they are sent. */
-  async function store<T>(table: Table<T>, rollouts: readonly Rollout[], at: number, abort?: AbortSignal): Promise<Refused<Row<T>>[]> {
-    const refused: Refused<Row<T>>[] = []
-    const block = spare.get(table.name) ?? openRows()
-    spare.delete(table.name)
-    let rows: Row<T>[] = []
+  async function storeAll<T>(
+    table: Table<T>,
+    rollouts: readonly Rollout[],
+    at: number,
+    abort?: AbortSignal,
+  ): Promise<Refused<Row<Rollout>>[]> {
+    const refused: Refused<Row<Rollout>>[] = []
+    let block = openBlock<Rollout>(table)
     for (const [i, rollout] of rollouts.entries()) {
-      for (const row of rowsOf(table, rollout)) rows.push(put(block, table, row, at))
+      fill(block, table, rollout, rollout, at)
       await giveWay()
-      if (block.length < BLOCK_BYTES && i < rollouts.length - 1) continue
-      if (block.count > 0) {
-        await send(table, block, rows, abort).catch(async (error: unknown) => {
-          refused.push(...(await storeApart(rows, error, (some) => insertRows(table, some, at, abort))))
-        })
-      }
-      block.length = block.count = 0
-      rows = []
+      if (block.bytes.length < BLOCK_BYTES && i < rollouts.length - 1) continue
+      refused.push(...(await store(table, block, abort)))
+      keep(table, block)
+      block = openBlock(table)
     }
-    if (block.bytes.length <= KEEP_BYTES) spare.set(table.name, block)
     return refused
   }
 
-  async function insertRows<T>(table: Table<T>, rows: readonly Row<T>[], at: number, abort?: AbortSignal): Promise<void> {
-    const block = openRows()
-    for (const row of rows) put(block, table, row, at)
-    await send(table, block, rows, abort)
+  async function store<R extends Revision>(table: Named, { bytes, rows }: Block<R>, abort?: AbortSignal): Promise<Refused<Row<R>>[]> {
+    if (rows.length === 0) return []
+    const all = written(bytes)
+    try {
+      await send(table, all, rows, abort)
+      return []
+    } catch (error) {
+      const bytesOf = ({ start, end }: Row<R>) => all.subarray(start, end)
+      return storeApart(rows, error, (some) => send(table, Buffer.concat(some.map(bytesOf)), some, abort))
+    }
   }
 
-  const send = <T>({ name, columns }: Table<T>, block: Rows, rows: readonly Row<T>[], abort?: AbortSignal): Promise<void> =>
-    insert(name, columns, written(block), tokenOf(rows), abort)
+  const send = ({ name, columns }: Named, bytes: Buffer, rows: readonly Row<Revision>[], abort?: AbortSignal): Promise<void> =>
+    insert(name, columns, bytes, tokenOf(rows), abort)
 
-  return { writeRevision, commit }
-}
-
-const rowsOf = <T>(table: Table<T>, rollout: Rollout): Row<T>[] => table.of(rollout).map((one, n) => ({ rollout, one, n }))
-
-function put<T>(block: Rows, table: Table<T>, row: Row<T>, at: number): Row<T> {
-  try {
-    table.put(block, row.rollout, row.one, at)
-  } catch (error) {
-    throw new Unassemblable(`cannot be written to ${table.name}: ${(error as Error).message}`, { cause: error })
+  function openBlock<R>({ name }: Named): Block<R> {
+    const bytes = spare.get(name)
+    spare.delete(name)
+    return bytes ? { bytes, rows: [] } : emptyBlock()
   }
-  return row
+
+  function keep({ name }: Named, { bytes }: Block<unknown>): void {
+    if (bytes.bytes.length > KEEP_BYTES) return
+    bytes.length = bytes.count = 0
+    spare.set(name, bytes)
+  }
+
+  return { writeRevision, openCommit }
 }
 
-function tokenOf(rows: readonly Row<unknown>[]): string {
+const emptyBlock = <R>(): Block<R> => ({ bytes: openRows(), rows: [] })
+
+/** @param of what is kept of the rollout */
+function fill<T, R>({ bytes, rows }: Block<R>, table: Table<T>, rollout: Rollout, of: R, at: number): void {
+  for (const [n, one] of table.of(rollout).entries()) {
+    const start = bytes.length
+    try {
+      table.put(bytes, rollout, one, at)
+    } catch (error) {
+      throw new Unassemblable(`cannot be written to ${table.name}: ${(error as Error).message}`, { cause: error })
+    }
+    rows.push({ of, n, about: table.about?.(one), start, end: bytes.length })
+  }
+}
+
+function tokenOf(rows: readonly Row<Revision>[]): string {
   const hash = createHash('sha1')
-  for (const { rollout, n } of rows) {
-    const { tenant, rollout_id, attempt_id, revision } = rollout
+  for (const { of, n } of rows) {
+    const { tenant, rollout_id, attempt_id, revision } = of
     hash.update(JSON.stringify([tenant, rollout_id, attempt_id, revision, n]))
   }
   return hash.digest('hex')
@@ -228,12 +289,14 @@ function tokenOf(rows: readonly Row<unknown>[]): string {
 
 /** Not by their places among those of a rollout, which its own rejects have as well: to ClickHouse one of both would be the other sent again. */
 function tokenOfRefusal(rejected: readonly Rejected[]): string {
-  const named = rejected.map(({ rollout: { tenant, rollout_id, attempt_id, revision }, reject }) => [
+  const named = rejected.map(({ of: { tenant, rollout_id, attempt_id, revision }, reject }) => [
     ...[tenant, rollout_id, attempt_id, revision],
     reject,
   ])
   return createHash('sha1').update(JSON.stringify(named)).digest('hex')
 }
+
+const asRejected = (refused: Refused<Row<Revision>>): Rejected => ({ of: refused.row.of, reject: rejectOf(refused, refused.row.about) })
 
 const rejectOf = (refused: Refused<unknown>, { span_id = '', policy = '' }: Partial<Reject> = {}): Reject => ({
   ...{ span_id, policy, reason: REFUSED, detail: reasonOf(refused) },
