@@ -52,7 +52,7 @@ export function mergeDuplicates(calls: readonly Call[], callAbove: Int32Array): 
   return { calls: merged.sort(byStart), duplicates: calls.length - merged.length }
 }
 
-export const byStart = (a: Call, b: Call): number => (a.start_time < b.start_time ? -1 : a.start_time > b.start_time ? 1 : 0)
+const byStart = (a: Call, b: Call): number => (a.start_time < b.start_time ? -1 : a.start_time > b.start_time ? 1 : 0)
 
 /** Joins each call with the latest ones of the same key that it matches. */
 function joinRecent(

@@ -157,7 +157,7 @@ function splitResults(role: Role, parts: readonly Part[], name: string | undefin
 const isResult = ({ kind }: Part) => kind === 'tool_result'
 
 /** Content: text, one block, a list of blocks, or any of these as JSON. */
-export function readParts(value: Value | undefined): Part[] {
+function readParts(value: Value | undefined): Part[] {
   if (value === undefined || value === null || value === '') return []
   if (value instanceof Uint8Array) return mayBeBlocks(value) ? readParts(jsonOf(value)) : readText(value)
   if (typeof value === 'string') {

@@ -13,7 +13,6 @@ export interface Language {
 }
 
 const SPECIAL = ['<pad>', '<|end|>', '<|system|>', '<|user|>', '<|assistant|>', '<|tool|>', '<unk>']
-export const PAD = SPECIAL.indexOf('<pad>')
 export const END = SPECIAL.indexOf('<|end|>')
 
 const opening = (name: string, argument: string) => `<tool_call> {"name": "${name}", "arguments": {"${argument}": "`

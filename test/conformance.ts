@@ -110,7 +110,7 @@ export function testContext({ id = 'test', kind = 'processor' as Kind, signal = 
   }
 }
 
-export function sample<S extends Signal>(signal: S): Item<S> {
+function sample<S extends Signal>(signal: S): Item<S> {
   const samples = { traces: spanBatch, logs: logBatch, rollouts: rollout }
   return samples[signal]() as Item<S>
 }

@@ -38,7 +38,7 @@ export async function rawClient(port: number, hello = HELLO): Promise<RawClient>
   return talk(socket, hello)
 }
 
-export function talk(socket: Duplex, hello = HELLO): RawClient {
+function talk(socket: Duplex, hello = HELLO): RawClient {
   const frames: Frame[] = []
   const waiting = new Set<() => void>()
   const read = createFrameReader(

@@ -14,7 +14,7 @@ import { startLeyden, type Leyden } from './leyden.ts'
 import { seeded } from './random.ts'
 import { endOf } from './spans.ts'
 
-export const GROUP_SIZE = 8
+const GROUP_SIZE = 8
 
 export interface Arena {
   readonly leyden: Leyden

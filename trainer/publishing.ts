@@ -58,7 +58,7 @@ const whole = (evaluations: readonly Evaluation[]): Evaluation[] => {
 }
 
 /** Of versions that do equally well the older one, which moved less. */
-export function bestOf(evaluations: readonly Evaluation[]): Evaluation | undefined {
+function bestOf(evaluations: readonly Evaluation[]): Evaluation | undefined {
   return whole(evaluations).reduce<Evaluation | undefined>((best, one) => (best && best.reward >= one.reward ? best : one), undefined)
 }
 

@@ -53,7 +53,7 @@ function waitingText({ step, ready, wanted, without_signal }: Waiting): string {
   return `step ${step}  waits  ${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)}  ${ready} of ${wanted} groups${dropped}`
 }
 
-export function stepText(step: TrainingStep, version: { readonly version: number; readonly status: string } | null): string {
+function stepText(step: TrainingStep, version: { readonly version: number; readonly status: string } | null): string {
   const { reward, success, kl, entropy, clip_fraction, waited, seconds, tokens, groups, dropped_groups } = step
   const parts = [
     `step ${step.step}`,

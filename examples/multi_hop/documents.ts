@@ -34,8 +34,8 @@ const named = (first: readonly string[], second: readonly string[]) => first.fla
 export const people = random.shuffle(named(FIRST_NAMES, LAST_NAMES)).slice(0, PEOPLE)
 export const films = random.shuffle(named(ADJECTIVES, NOUNS)).slice(0, FILMS)
 
-export const facts: readonly Fact[] = random.shuffle(world(random))
-export const documents: readonly string[] = facts.map(({ about, relation, value }) => `${about} ${relation} ${value}`)
+const facts: readonly Fact[] = random.shuffle(world(random))
+const documents: readonly string[] = facts.map(({ about, relation, value }) => `${about} ${relation} ${value}`)
 
 /** What is so, or undefined where nobody wrote it down. */
 export const valueOf = (about: string, relation: Relation): string | undefined =>
