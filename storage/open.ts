@@ -149,14 +149,13 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
 
   async function writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void> {
     use(rollouts)
-    const known = await knownRewards(rollouts, abort)
-    remember(await tables.writeRevision(rollouts, (reward) => !known.has(versionOf(reward)), abort))
+    remember(await tables.writeRevision(rollouts, abort))
   }
 
   /** The ledger holds a reward once, however often its rollout is revised. */
-  async function knownRewards(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<Set<string>> {
+  async function knownRewards(rollouts: readonly Rollout[]): Promise<Set<string>> {
     const again = rollouts.filter(({ revision }) => revision > 1).flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id))
-    return new Set(await run(() => storedRewards(again, abort), abort))
+    return new Set(await run(() => storedRewards(again)))
   }
 
   function openCommit(): Commit {
@@ -169,7 +168,8 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
         const written = uncommitted.get(keyOf(rollout))
         return written?.revision === rollout.revision ? written : rollout
       })
-      await rows.add(processed)
+      const known = await knownRewards(processed)
+      await rows.add(processed, (reward) => !known.has(versionOf(reward)))
       for (const rollout of processed) {
         uncommitted.delete(keyOf(rollout))
         const { rollout_id, attempt_id, revision } = rollout

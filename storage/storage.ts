@@ -102,7 +102,7 @@ export interface Storage {
   /** Credits a rollout by rewards that came for it when it could take in nothing else any more. */
   addRewards(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
   /**
-   * Writes the rollouts' transitions, rewards and rejects: one block each. Not visible before `commit`. May be repeated after `abort`.
+   * Writes the rollouts' transitions in one block. Not visible before `commit`, which writes all else. May be repeated after `abort`.
    * A call that ClickHouse refuses for good becomes a reject.
    */
   writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<void>

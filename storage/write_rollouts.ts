@@ -38,13 +38,13 @@ const NEVER = 0
 
 interface RolloutWriter {
   /** @returns the rollouts as they were written: where a call was refused, it is a reject. */
-  writeRevision(rollouts: readonly Rollout[], isNew: (reward: Reward) => boolean, abort?: AbortSignal): Promise<readonly Rollout[]>
+  writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<readonly Rollout[]>
   openCommit(): Commit
 }
 
 /** Rollouts that become live together. What was added is held as rows, not as rollouts. */
 export interface Commit {
-  add(rollouts: readonly Rollout[]): Promise<void>
+  add(rollouts: readonly Rollout[], isNew: (reward: Reward) => boolean): Promise<void>
   /** @returns those that were refused: they do not become live. */
   done(): Promise<readonly Revision[]>
 }
@@ -132,61 +132,17 @@ function outlineOf(rollout: Rollout): Outlined {
 }
 
 /** What a rollout's row makes live is there before it. */
-const BEFORE = [MEMBERS, KEYS, OUTLINES]
+const BEFORE: readonly Named[] = [REJECTS, REWARDS, REWARD_TARGETS, MEMBERS, KEYS, OUTLINES]
 
 export function rolloutWriter({ insert, count }: Options): RolloutWriter {
   /** A buffer for each table, to be filled again: V8 is slow to let go of memory outside of its heap. */
   const spare = new Map<string, Rows>()
 
-  async function writeRevision(
-    rollouts: readonly Rollout[],
-    isNew: (reward: Reward) => boolean,
-    abort?: AbortSignal,
-  ): Promise<readonly Rollout[]> {
+  /** Transitions of a rollout name each other by their places, so the whole of it is written anew, without those that were refused. */
+  async function writeRevision(rollouts: readonly Rollout[], abort?: AbortSignal): Promise<readonly Rollout[]> {
     // A block's stamp: not the time of the attempt, so that a retry past midnight of a month's last day is the same block.
     const at = Math.max(0, ...rollouts.map(({ covered_until }) => covered_until))
-    const write = async <T>(table: Table<T>) => (await storeAll(table, rollouts, at, abort)).map(asRejected)
-    const newRewards = { ...REWARDS, of: ({ rewards }: Rollout) => rewards.filter(isNew) }
-    const [{ as, rejected }, ...others] = await Promise.all([
-      writeTransitions(rollouts, at, abort),
-      ...[write(REJECTS), write(newRewards), write(REWARD_TARGETS)],
-    ])
-    await tell([...rejected, ...others.flat()], at, abort)
-    return as
-  }
-
-  function openCommit(): Commit {
-    const at = steadyNow()
-    const before = BEFORE.map((table) => ({ table, block: openBlock<Revision>(table) }))
-    const last = openBlock<Revision>(ROLLOUTS)
-
-    async function add(rollouts: readonly Rollout[]): Promise<void> {
-      for (const rollout of rollouts) {
-        const { tenant, rollout_id, attempt_id, revision } = rollout
-        const of = { tenant, rollout_id, attempt_id, revision }
-        for (const { table, block } of before) fill(block, table, rollout, of, at)
-        fill(last, ROLLOUTS, rollout, of, at)
-        await giveWay()
-      }
-    }
-
-    async function done(): Promise<readonly Revision[]> {
-      const parts = await Promise.all(before.map(({ table, block }) => store(table, block)))
-      await tell(parts.flat().map(asRejected), at)
-      const rejected = (await store(ROLLOUTS, last)).map(asRejected)
-      await tell(rejected, at)
-      for (const { table, block } of before) keep(table, block)
-      keep(ROLLOUTS, last)
-      return rejected.map(({ of }) => of)
-    }
-
-    return { add, done }
-  }
-
-  /** Transitions of a rollout name each other by their places, so the whole of it is written anew, without those that were refused. */
-  async function writeTransitions(rollouts: readonly Rollout[], at: number, abort?: AbortSignal) {
     const as = [...rollouts]
-    const rejected: Rejected[] = []
     const insertOne = (rollout: Rollout) => {
       const block = emptyBlock<Rollout>()
       fill(block, TRANSITIONS, rollout, rollout, at)
@@ -200,16 +156,55 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
       const rest = without(rollout, new Set(refused.map(({ row }) => row)), rejects)
       await insertOne(rest)
       as[as.indexOf(rollout)] = rest
-      for (const reject of rejects) rejected.push({ of: rollout, reject })
+      count('leyden_refused_rows', rejects.length)
     }
-    return { as, rejected }
+    return as
   }
 
-  async function tell(rejected: readonly Rejected[], at: number, abort?: AbortSignal): Promise<void> {
+  function openCommit(): Commit {
+    const at = steadyNow()
+    const blocks = new Map([...BEFORE, ROLLOUTS].map((table) => [table.name, openBlock<Revision>(table)]))
+
+    async function add(rollouts: readonly Rollout[], isNew: (reward: Reward) => boolean): Promise<void> {
+      const newRewards = { ...REWARDS, of: ({ rewards }: Rollout) => rewards.filter(isNew) }
+      for (const rollout of rollouts) {
+        const { tenant, rollout_id, attempt_id, revision } = rollout
+        const of = { tenant, rollout_id, attempt_id, revision }
+        const put = <T>(table: Table<T>) => fill(blocks.get(table.name)!, table, rollout, of, at)
+        put(REJECTS)
+        put(newRewards)
+        put(REWARD_TARGETS)
+        put(MEMBERS)
+        put(KEYS)
+        put(OUTLINES)
+        put(ROLLOUTS)
+        await giveWay()
+      }
+    }
+
+    async function done(): Promise<readonly Revision[]> {
+      const refused = await Promise.all(BEFORE.map(storeBlock))
+      await tell(refused.flat(), at)
+      const rejected = await storeBlock(ROLLOUTS)
+      await tell(rejected, at)
+      return rejected.map(({ of }) => of)
+    }
+
+    async function storeBlock(table: Named): Promise<Rejected[]> {
+      const block = blocks.get(table.name)!
+      const refused = await store(table, block)
+      keep(table, block)
+      return refused.map(asRejected)
+    }
+
+    return { add, done }
+  }
+
+  async function tell(rejected: readonly Rejected[], at: number): Promise<void> {
     if (rejected.length === 0) return
     const rows = openRows()
     for (const { of, reject } of rejected) putReject(rows, of, reject, at)
-    await insert(REJECTS.name, REJECTS.columns, written(rows), tokenOfRefusal(rejected), abort)
+    await insert(REJECTS.name, REJECTS.columns, written(rows), tokenOfRefusal(rejected))
     count('leyden_refused_rows', rejected.length)
   }
 
