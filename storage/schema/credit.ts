@@ -1,6 +1,6 @@
 // Rewards, and who was credited with what.
 
-import { deduplicated, durable, fewAtATime } from './settings.ts'
+import { deduplicated, durable, seldomMerged } from './settings.ts'
 
 export const rewards = `
 CREATE TABLE IF NOT EXISTS rewards (
@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS rewards (
   received_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = MergeTree
 ORDER BY (tenant, reward_id)
-SETTINGS ${deduplicated}, ${durable}, ${fewAtATime}`
+SETTINGS ${deduplicated}, ${durable}, ${seldomMerged}`
 
 export const rewardTargets = `
 CREATE TABLE IF NOT EXISTS reward_targets (
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS reward_targets (
   resolved_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = ReplacingMergeTree(resolved_at)
 ORDER BY (tenant, reward_id)
-SETTINGS ${fewAtATime}`
+SETTINGS ${seldomMerged}`
 
 // The ledger as it stands: of each target, name and source the latest value, with the rollout that it belongs to.
 export const rolloutRewards = `
@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS credits (
   created_at DateTime64(3, 'UTC') DEFAULT 0
 ) ENGINE = MergeTree
 ORDER BY (tenant, group_id, credit_version)
-SETTINGS ${fewAtATime}`
+SETTINGS ${seldomMerged}`
 
 // Who writes what only one process may. Every renewal is a row; those of the last day are kept.
 export const leases = `

@@ -1,6 +1,6 @@
 // Rollouts, their transitions, and the calls that became none.
 
-import { deduplicated, durable, fewAtATime } from './settings.ts'
+import { deduplicated, durable, seldomMerged } from './settings.ts'
 
 // One row commits a revision: what transition_rows holds of it becomes visible with this row. It has all that a late score takes, and
 // is written again with each, so what is large and never changes stands in outlines. Small granules, since a score reads a few rows.
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS rollouts (
   INDEX group_ids group_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(revision)
 ORDER BY (tenant, rollout_id, attempt_id)
-SETTINGS index_granularity = 128, ${durable}, ${fewAtATime}`
+SETTINGS index_granularity = 128, ${durable}, ${seldomMerged}`
 
 // Of every revision, written before the row that commits it.
 export const outlines = `

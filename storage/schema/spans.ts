@@ -1,6 +1,6 @@
 // What arrived, and which rollout it belongs to.
 
-import { deduplicated, durable, fewAtATime } from './settings.ts'
+import { deduplicated, durable, seldomMerged } from './settings.ts'
 
 /** The only part of the schema that the configuration decides. */
 export const spansTtl = (ttl: number): string => `toDateTime(received_at) + toIntervalSecond(${Math.ceil(ttl / 1_000)})`
@@ -37,7 +37,7 @@ ${
     ? `TTL ${spansTtl(ttl)}
 `
     : ''
-}SETTINGS index_granularity = 256, ${deduplicated}, ${durable}, ttl_only_drop_parts = 1`
+}SETTINGS index_granularity = 256, ${deduplicated}, ${durable}, ${seldomMerged}, ttl_only_drop_parts = 1`
 
 // A client that resends after a lost answer stores a span twice. An ended copy beats an unfinished one.
 export const spansUnique = `
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS rollout_members (
   INDEX rollout_ids rollout_id TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(joined_at)
 ORDER BY (tenant, trace_id, rollout_id, attempt_id)
-SETTINGS index_granularity = 1024, ${durable}, ${fewAtATime}`
+SETTINGS index_granularity = 1024, ${durable}, ${seldomMerged}`
 
 /** Of each trace the rollout that joined it last: it has what names no rollout itself. Others that name themselves may be in it too. */
 export const traceOwners = (where = '') => `
