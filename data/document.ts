@@ -1,5 +1,6 @@
 // The items of an OTLP/JSON document, which may hold spans, log records or both, or of a file with one such document a line.
 
+import { documentsIn } from './json_lines.ts'
 import { fromJson } from './otlp_json.ts'
 import { parseJson } from './parse_json.ts'
 import { readItem, scan } from './scan.ts'
@@ -12,9 +13,7 @@ export function readDocument(text: string): { items: Item[]; rejected: readonly 
   try {
     document = parseJson(text)
   } catch (error) {
-    if (!isJson(text.slice(0, text.indexOf('\n')))) throw error
-    const found = text.split('\n').flatMap((line, i) => (line.trim() === '' ? [] : itemsOfLine(line, i + 1)))
-    return { items: found.flatMap(({ items }) => items), rejected: found.flatMap(({ rejected }) => rejected) }
+    return itemsOfLines(Buffer.from(`${text}\n`), error)
   }
   return itemsOf(document)
 }
@@ -29,21 +28,25 @@ function itemsOf(document: unknown): Found {
   }
 }
 
-/** A bad line costs that line. */
-function itemsOfLine(line: string, number: number): Found {
+/** A bad line costs that line. Throws `error` where none is good. */
+function itemsOfLine(one: { document: object } | { problem: string }, line: number): Found {
+  const bad = (problem: string) => ({ items: [], rejected: [`line ${line}: ${problem}`] })
+  if ('problem' in one) return bad(one.problem)
   try {
-    return itemsOf(parseJson(line))
+    return itemsOf(one.document)
   } catch (error) {
-    if (error instanceof Malformed) return { items: [], rejected: [`line ${number}: ${error.message}`] }
+    if (error instanceof Malformed) return bad(error.message)
     throw error
   }
 }
 
-function isJson(text: string): boolean {
-  try {
-    parseJson(text)
-    return true
-  } catch {
-    return false
+/** The line in which a byte stands, of bytes that are asked for in their order. */
+function lineCounter(bytes: Buffer): (at: number) => number {
+  let line = 1
+  let next = bytes.indexOf(NEWLINE)
+  return (at) => {
+    for (; next >= 0 && next < at; next = bytes.indexOf(NEWLINE, next + 1)) line++
+    return line
   }
 }
+const NEWLINE = 10
