@@ -4,6 +4,8 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import type { Status } from '../data/rollout.ts'
+import { readNative } from './native_reader.ts'
+import { openReader } from './row_reader.ts'
 
 /** A group of rollouts that is credited, and of whose rows some were not trained on. */
 export interface ReadyGroup {
@@ -146,16 +148,14 @@ export function trainingOf(client: ClickHouseClient, policy: string): Training {
       'SELECT DISTINCT rollout_id FROM transition_rows WHERE group_id IN {groups:Array(String)} AND policy = {policy:String}',
       { groups },
     )
-    const rows = await select<TrainingTransition & { params: string; response_logprobs: (number | null)[] }>(TRANSITIONS, {
-      groups,
-      update,
-      rollouts: rollouts.map(({ rollout_id }) => rollout_id),
+    const { stream } = await client.exec({
+      query: `${TRANSITIONS} FORMAT Native`,
+      query_params: { policy, groups, update, rollouts: rollouts.map(({ rollout_id }) => rollout_id) },
+      // A server answers once all is known to be there.
+      clickhouse_settings: { wait_end_of_query: 1 },
     })
-    return rows.map((row) => ({
-      ...row,
-      params: JSON.parse(row.params) as Record<string, unknown>,
-      response_logprobs: row.response_logprobs.map((logprob) => logprob ?? NaN),
-    }))
+    const rows = [...readNative(await openReader(stream))] as unknown as (TrainingTransition & { params: string })[]
+    return rows.map((row) => ({ ...row, params: JSON.parse(row.params) as Record<string, unknown> }))
   }
 
   async function taken(update: number): Promise<string[]> {
