@@ -29,6 +29,14 @@ function itemsOf(document: unknown): Found {
 }
 
 /** A bad line costs that line. Throws `error` where none is good. */
+function itemsOfLines(bytes: Buffer, error: unknown): Found {
+  const { documents, problems } = documentsIn({ offset: 0, bytes, last: true, full: true })
+  if (documents.length === 0) throw error
+  const lineAt = lineCounter(bytes)
+  const found = [...documents, ...problems].sort((a, b) => a.at - b.at).map((one) => itemsOfLine(one, lineAt(one.at)))
+  return { items: found.flatMap(({ items }) => items), rejected: found.flatMap(({ rejected }) => rejected) }
+}
+
 function itemsOfLine(one: { document: object } | { problem: string }, line: number): Found {
   const bad = (problem: string) => ({ items: [], rejected: [`line ${line}: ${problem}`] })
   if ('problem' in one) return bad(one.problem)
