@@ -4,15 +4,14 @@
 export const word = (bytes: Buffer, at: number): number =>
   bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
 
-const DIGITS = Buffer.from('0123456789abcdef')
+/** The two digits of each byte, the first one lowest. */
+const DIGITS = Uint16Array.from({ length: 256 }, (_, byte) => Buffer.from(byte.toString(16).padStart(2, '0')).readUInt16LE())
 
 /** Writes `size` bytes of the source as twice as many digits. Returns where they end. */
-export function putHex(bytes: Buffer, at: number, source: Buffer, offset: number, size: number): number {
+export function putHex(view: DataView, at: number, source: Buffer, offset: number, size: number): number {
   let to = at
-  for (let from = offset; from < offset + size; from++) {
-    const byte = source[from]!
-    bytes[to++] = DIGITS[byte >>> 4]!
-    bytes[to++] = DIGITS[byte & 15]!
-  }
+  for (let from = offset; from < offset + size; from++, to += 2) view.setUint16(to, DIGITS[source[from]!]!, true)
   return to
 }
+
+export const viewOf = ({ buffer, byteOffset, length }: Buffer): DataView => new DataView(buffer, byteOffset, length)

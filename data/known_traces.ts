@@ -1,18 +1,27 @@
 // Spans of a trace come one by one, between those of others. Its id is written out once, and the string shared.
 
-import { putHex, word } from './bytes.ts'
+import { putHex, viewOf, word } from './bytes.ts'
+import type { Watched } from './open_rollouts.ts'
+
+export interface KnownTrace {
+  readonly id: string
+  /** Of a rollout of its own: the id and a NUL, in one piece, since one of two is put together each time it is looked up. */
+  readonly key: string
+  /** The rollout that its spans were added to last, unless they name another, and when that was found: open_rollouts.ts tells whether it is good. */
+  rollout: Watched | undefined
+  found: number
+}
 
 /** One place for each hash; whoever comes last has it. */
 const PLACES = 8_192
 
-const ids = new Array<string>(PLACES).fill('')
-/** The id and a NUL: the key of a rollout that is this trace. Made in one piece, since one of two is put together each time it is looked up. */
-const keys = new Array<string>(PLACES).fill('')
+/** The trace at each place. */
+const traces = new Array<KnownTrace | undefined>(PLACES).fill(undefined)
 /** The id at each place, as four words. */
 const known = new Int32Array(4 * PLACES)
 
 /** The 16 bytes at `at`, not all of them zero, as 32 lower-case hex digits. */
-export const knownTrace = (bytes: Buffer, at: number): string => ids[placeOf(bytes, at)]!
+export const knownTrace = (bytes: Buffer, at: number): string => traces[placeOf(bytes, at)]!.id
 
 /** Where the id is kept until another takes its place. */
 function placeOf(bytes: Buffer, at: number): number {
@@ -28,21 +37,19 @@ function placeOf(bytes: Buffer, at: number): number {
   known[first + 1] = b
   known[first + 2] = c
   known[first + 3] = d
-  putHex(written, 0, bytes, at, 16)
-  ids[place] = written.toString('latin1', 0, 32)
-  keys[place] = written.toString('latin1')
+  putHex(writtenView, 0, bytes, at, 16)
+  traces[place] = { id: written.toString('latin1', 0, 32), key: written.toString('latin1'), rollout: undefined, found: 0 }
   return place
 }
 
 const written = Buffer.alloc(33)
+const writtenView = viewOf(written)
 
 /** The traces of a list of items. */
 export interface Traces {
   /** A trace may stand here more than once. */
-  readonly ids: readonly string[]
-  /** Of each of them, the key of a rollout of its own: the id and a NUL. */
-  readonly keys: readonly string[]
-  /** Of each item, its place in `ids`; NO_TRACE for one outside of any. */
+  readonly known: readonly KnownTrace[]
+  /** Of each item, its place in `known`; NO_TRACE for one outside of any. */
   readonly of: readonly number[]
 }
 
@@ -55,8 +62,7 @@ let list = 0
 
 /** The traces of items whose ids stand at `offsets[first]` and each `stride` after it; 0 for one outside of any. */
 export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stride: number): Traces {
-  const found: string[] = []
-  const foundKeys: string[] = []
+  const found: KnownTrace[] = []
   const of = new Array<number>(Math.ceil((offsets.length - first) / stride))
   list++
   for (let i = 0, at = first; at < offsets.length; i++, at += stride) {
@@ -66,13 +72,12 @@ export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stri
       continue
     }
     const place = placeOf(bytes, offset)
-    const id = ids[place]!
-    if (lists[place] !== list || found[listed[place]!] !== id) {
+    const trace = traces[place]!
+    if (lists[place] !== list || found[listed[place]!] !== trace) {
       lists[place] = list
-      listed[place] = found.push(id) - 1
-      foundKeys.push(keys[place]!)
+      listed[place] = found.push(trace) - 1
     }
     of[i] = listed[place]!
   }
-  return { ids: found, keys: foundKeys, of }
+  return { known: found, of }
 }

@@ -4,6 +4,7 @@
 import TinyQueue from 'tinyqueue'
 
 import type { ItemReader } from './item_reader.ts'
+import type { KnownTrace } from './known_traces.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
 import type { Chain, Items, Run, SpanMemory } from './span_memory.ts'
 
@@ -51,10 +52,14 @@ export interface Taken {
 }
 
 /** One that is open. */
-interface Watched extends OpenRollout {
+export interface Watched extends OpenRollout {
   key: string
   /** No earlier than that is it due by the clock alone. */
   look_at: number
+  /** The OpenRollouts that have it; null when it is open no longer. */
+  home: object | null
+  /** Its place in the groups of the batch that is looked at. */
+  group: number
 }
 
 interface Look {
@@ -69,9 +74,15 @@ export interface OpenRollouts {
   /** Rollouts whose spans were let go for want of memory, ever. */
   readonly released: number
   has(key: string): boolean
-  find(key: string): OpenRollout | undefined
+  find(key: string): Watched | undefined
   /** The rollout of this key, opened if need be. */
-  get(key: string, now: number): OpenRollout
+  get(key: string, now: number): Watched
+  /** The rollout to which spans of this trace were last added that named none; undefined where that is not known, or it is open no longer. */
+  ofTrace(trace: KnownTrace): Watched | undefined
+  /** Such spans are about to be added. */
+  addTrace(rollout: Watched, trace: KnownTrace): void
+  /** What ofTrace() knows may be wrong from now on. */
+  forgetTraces(): void
   /** Adds items of one batch, whose rows are all in `runs`, to a rollout. */
   add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], items: Items, now: number): void
   /** To be told when what is known of a rollout has changed: it may be due earlier than that. */
@@ -98,9 +109,13 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   const looks = new TinyQueue<Look>([], (a, b) => a.time - b.time)
   /** Those that need not wait for the clock. */
   const soon = new Set<OpenRollout>()
+  /** All that are open point here. */
+  const home = {}
+  /** What was found of traces before is forgotten. */
+  let since = 0
   let released = 0
 
-  function get(key: string, now: number): OpenRollout {
+  function get(key: string, now: number): Watched {
     let rollout = open.get(key)
     if (!rollout) {
       const late = closed.has(key)
@@ -118,10 +133,22 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
         due: false,
         doubtful: false,
         look_at: 0,
+        home,
+        group: 0,
       }
       put(rollout, now)
     }
     return rollout
+  }
+
+  function ofTrace({ rollout, found }: KnownTrace): Watched | undefined {
+    return rollout !== undefined && rollout.home === home && found === since ? rollout : undefined
+  }
+
+  function addTrace(rollout: Watched, trace: KnownTrace): void {
+    rollout.traces.add(trace.id)
+    trace.rollout = rollout
+    trace.found = since
   }
 
   function add(rollout: OpenRollout, batch: SpanBatch, runs: readonly Run[], items: Items, now: number): void {
@@ -150,6 +177,8 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
 
   /** One rollout of two; `first` began earlier. */
   function join(first: OpenRollout, second: OpenRollout, key: string): Watched {
+    gone(first)
+    gone(second)
     return {
       key,
       traces: new Set([...first.traces, ...second.traces]),
@@ -164,7 +193,14 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
       due: false,
       doubtful: first.doubtful || second.doubtful,
       look_at: 0,
+      home,
+      group: 0,
     }
+  }
+
+  /** Whoever remembers it has to look for another. */
+  function gone(rollout: Partial<Watched>): void {
+    rollout.home = null
   }
 
   function put(rollout: Watched, now: number): void {
@@ -186,6 +222,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   /** What is taken is another object: the clock may know the one that was open for a while yet, and would keep its bytes. */
   function take(rollout: OpenRollout): OpenRollout {
     open.delete(rollout.key)
+    gone(rollout)
     closed.add(rollout.key)
     if (closed.size > REMEMBERED) closed.delete(closed.values().next().value!)
     const held = rollout.held && lifted(rollout.held)
@@ -240,6 +277,9 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
     has: (key) => open.has(key),
     find: (key) => open.get(key),
     get,
+    ofTrace,
+    addTrace,
+    forgetTraces: () => void since++,
     add,
     lookSoon: (rollout) => void soon.add(rollout),
     letGo(rollout) {
@@ -264,7 +304,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
     restore(taken) {
       const rollout = { ...taken, doubtful: true }
       const newer = open.get(rollout.key)
-      putBack(newer ? join(rollout, newer, rollout.key) : { ...rollout, look_at: 0 })
+      putBack(newer ? join(rollout, newer, rollout.key) : { ...rollout, look_at: 0, home, group: 0 })
     },
   }
 }

@@ -4,6 +4,7 @@
 
 import { knownTrace } from './known_traces.ts'
 import { shortText, textOfField } from './marks.ts'
+import { isPlainAscii, plain } from './plain_text.ts'
 import { addAttribute, emptyAttributes, NO_ATTRIBUTES, NO_KEYS, readKeyValue, readValue, type Mutable } from './read_value.ts'
 import type { Attributes, Item, LogRecord, Scope, Span, SpanEvent, SpanLink, Value } from './span.ts'
 import { rawItem, REMOTE_PARENT, type Envelope, type RawItem, type SpanBatch } from './span_batch.ts'
@@ -24,6 +25,7 @@ export function attribute(batch: SpanBatch, i: number, key: string): Value | und
 
 /** The value of the KeyValue whose length prefix stands at `slot`. */
 export function attributeAt(bytes: Buffer, slot: number): Value {
+  if (isPlainAscii(bytes, slot)) return bytes.toString('latin1', plain.start, plain.end)
   const c = { bytes, pos: slot }
   return readKeyValue(c, open(c, bytes.length)).value
 }

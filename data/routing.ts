@@ -162,6 +162,6 @@ const header = (headers: string, name: string): string =>
 
 /** Ids are text, but some SDKs send numbers. */
 function text(value: Value | undefined): string {
-  if (typeof value === 'string') return value.replaceAll('\u0000', '')
+  if (typeof value === 'string') return value.includes('\u0000') ? value.replaceAll('\u0000', '') : value
   return typeof value === 'number' || typeof value === 'bigint' ? String(value) : ''
 }

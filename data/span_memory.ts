@@ -2,6 +2,7 @@
 // copied. A row points back at the one before it of the same chain, so a chain is two numbers. Buffers are filled one after the other; the
 // oldest is the next to be written over, and with it goes every chain that began in it.
 
+import { placeInShared, takeMemory } from './shared_memory.ts'
 import type { RawItem } from './span_batch.ts'
 
 export const SEGMENT_BYTES = 8 << 20
@@ -21,6 +22,8 @@ export interface Segment {
   /** Those that were begun before. */
   readonly number: number
   bytes: Buffer
+  /** Where `bytes` begin in the shared memory, or NOT_SHARED. */
+  readonly place: number
   length: number
   count: number
   /** Where each row begins. */
@@ -84,8 +87,9 @@ export function spanMemory({ limit: own = 0, itemAt, segmentBytes = SEGMENT_BYTE
 
   function next(size: number): Segment {
     trim()
-    const { bytes, starts, back } = (size <= segmentBytes && free.pop()) || fresh(Math.max(size, segmentBytes))
-    const segment = { number: begun++, bytes, length: 0, count: 0, starts, back, users: 0 }
+    const { bytes, place, starts, back } =
+      (size <= segmentBytes && free.pop()) || fresh(size > segmentBytes ? Buffer.allocUnsafeSlow(size) : takeMemory(segmentBytes))
+    const segment = { number: begun++, bytes, place, length: 0, count: 0, starts, back, users: 0 }
     segments.set(segment.number, segment)
     return segment
   }
@@ -152,8 +156,9 @@ export function spanMemory({ limit: own = 0, itemAt, segmentBytes = SEGMENT_BYTE
 /** For a row of so many bytes. */
 export const hasRoom = ({ bytes, length, count }: Segment, size: number): boolean => length + size <= bytes.length && count < SEGMENT_ROWS
 
-const fresh = (size: number): Pick<Segment, 'bytes' | 'starts' | 'back'> => ({
-  bytes: Buffer.allocUnsafeSlow(size),
+const fresh = (bytes: Buffer): Pick<Segment, 'bytes' | 'place' | 'starts' | 'back'> => ({
+  bytes,
+  place: placeInShared(bytes),
   starts: new Int32Array(SEGMENT_ROWS),
   back: new Int32Array(SEGMENT_ROWS),
 })

@@ -1,6 +1,7 @@
 // Memory for messages. Fresh buffers of a megabyte cost page faults and garbage collection, more than reading the message does, so
 // they are reused; all that is lent out or kept stays within one budget.
 
+import { giveMemory, takeMemory } from '../data/shared_memory.ts'
 import { Refused } from './component.ts'
 
 const SMALLEST = 4_096
@@ -40,7 +41,7 @@ export function createPool(budget: number, limited: () => void): Pool {
 
   function drop(shelf: Shelf, count: number): void {
     kept -= count * shelf.size
-    shelf.free.length -= count
+    shelf.free.splice(shelf.free.length - count).forEach(giveMemory)
     shelf.idle = Math.min(shelf.idle, shelf.free.length)
   }
 
@@ -62,7 +63,7 @@ export function createPool(budget: number, limited: () => void): Pool {
         return buffer
       }
       reserve(size)
-      return Buffer.allocUnsafeSlow(size)
+      return takeMemory(size)
     },
     give(buffer) {
       used -= buffer.length

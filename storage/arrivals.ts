@@ -3,8 +3,8 @@
 import { steadyNow } from '../data/clock.ts'
 import { hasLinks, linkedTraces } from '../data/links.ts'
 import { END_EVENT } from '../data/notes.ts'
-import type { OpenRollout, OpenRollouts } from '../data/open_rollouts.ts'
-import { NO_TRACE, type Traces } from '../data/known_traces.ts'
+import { NO_TRACE, type KnownTrace, type Traces } from '../data/known_traces.ts'
+import type { OpenRollout, OpenRollouts, Watched } from '../data/open_rollouts.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { attributeAt } from '../data/read.ts'
 import { responseKey } from '../data/recent_calls.ts'
@@ -24,7 +24,7 @@ export interface Books {
   readonly late: LateRewards
 }
 
-/** A batch on its way into storage, with what of it is needed when it is there: then its bytes have long left the processor's caches. */
+/** A batch on its way into storage, with what of it is needed when it is there: then its bytes have left the processor's caches. */
 export interface Arriving {
   readonly batch: SpanBatch
   readonly hints: readonly string[]
@@ -44,37 +44,38 @@ export function addArrived(
   arrived: Arriving,
   { rows, refused, homeless }: { rows: readonly Run[]; refused: readonly number[]; homeless: (signal: string) => void },
 ): boolean {
-  claimTraces(books.owners, arrived)
   const now = steadyNow()
   let urgent = false
-  for (const group of byRollout(books.owners, arrived, refused, homeless)) {
+  for (const group of byRollout(books, arrived, refused, homeless)) {
     if (addGroup(books, arrived, rows, group, now)) urgent = true
   }
   return urgent
 }
 
-/** What of a batch belongs to the rollout of this key. */
+/** What of a batch belongs to the rollout of this key, which may be open. */
 interface Group {
   readonly key: string
+  readonly rollout: Watched | undefined
   readonly order: Int32Array
   from: number
   to: number
 }
 
 function addGroup({ open, late }: Books, { batch, hints, traces }: Arriving, rows: readonly Run[], group: Group, now: number): boolean {
-  const { key, order, from, to } = group
-  const known = open.find(key)
+  const { key, rollout: known, order, from, to } = group
   if (!known) {
     if (all(group, (i) => !hints[i] && late.take(batch, i))) return true
     late.opened(key)
   }
   const rollout = known ?? open.get(key, now)
-  let trace: number | undefined
+  let latest: KnownTrace | undefined
   for (let n = from; n < to; n++) {
     const i = order[n]!
-    if (traces.of[i] !== trace) rollout.traces.add(placeOf(traceOf(traces, i), key))
-    trace = traces.of[i]
     note(rollout, batch, i)
+    const trace = traceIn(traces, i)
+    if (hints[i] || trace === undefined) rollout.traces.add(placeOf(trace?.id ?? '', key))
+    else if (trace !== latest && open.ofTrace(trace) !== rollout) open.addTrace(rollout, trace)
+    latest = trace
   }
   open.add(rollout, batch, rows, group, now)
   // Nothing but rewards for a run that is over: nothing more need be waited for.
@@ -95,11 +96,15 @@ export function note(rollout: OpenRollout, batch: SpanBatch, i: number): void {
   else if (itemName(batch, i) === END_EVENT) rollout.ended = true
 }
 
-export const traceOf = ({ ids, of }: Traces, i: number): string => (of[i] === NO_TRACE ? '' : ids[of[i]!]!)
+const traceIn = ({ known, of }: Traces, i: number): KnownTrace | undefined => (of[i] === NO_TRACE ? undefined : known[of[i]!])
+export const traceOf = (traces: Traces, i: number): string => traceIn(traces, i)?.id ?? ''
 
 /** What the items say of the rollouts that their traces belong to. */
-export function claimTraces(owners: TraceOwners, { batch, hints, traces }: Arriving): void {
-  for (let i = 0; i < hints.length; i++) if (hints[i]) owners.claim(traceOf(traces, i), hints[i]!)
+export function claimTraces({ open, owners }: Pick<Books, 'open' | 'owners'>, { batch, hints, traces }: Arriving): void {
+  for (let i = 0; i < hints.length; i++) {
+    const trace = hints[i] ? traceIn(traces, i) : undefined
+    if (trace && open.ofTrace(trace)?.key !== hints[i]) owners.claim(trace.id, hints[i]!)
+  }
   if (batch.signal !== 'traces') return
   const place = batch.keys.indexOf(RESPONSE_ID)
   for (let i = 0; i < batch.count; i++) {
@@ -120,7 +125,7 @@ const call = { response: 0.5, scope: '', start: 0.5, end: 0.5 }
 
 /** The batch's items by rollout. One without a hint goes where its trace goes. They are to be done with before the next batch's are asked for. */
 export function byRollout(
-  owners: TraceOwners,
+  { open, owners }: Pick<Books, 'open' | 'owners'>,
   { batch, hints, traces }: Arriving,
   refused: readonly number[],
   homeless: (signal: string) => void,
@@ -132,13 +137,28 @@ export function byRollout(
     groupOfTrace = new Int32Array(2 * count)
   }
   const groups: Group[] = []
-  const known = new Map<string, number>()
-  const place = (key: string): number => {
-    let g = known.get(key)
-    if (g === undefined) known.set(key, (g = groups.push({ key, order, from: 0, to: 0 }) - 1))
+  const unopened = new Map<string, number>()
+  const newGroup = (key: string, rollout?: Watched): number => groups.push({ key, rollout, order, from: 0, to: 0 }) - 1
+
+  function ofRollout(rollout: Watched): number {
+    if (groups[rollout.group]?.rollout !== rollout) rollout.group = newGroup(rollout.key, rollout)
+    return rollout.group
+  }
+
+  function ofKey(key: string): number {
+    const rollout = open.find(key)
+    if (rollout) return ofRollout(rollout)
+    let g = unopened.get(key)
+    if (g === undefined) unopened.set(key, (g = newGroup(key)))
     return g
   }
-  groupOfTrace.fill(NONE, 0, traces.ids.length)
+
+  function ofTrace(trace: KnownTrace): number {
+    const rollout = open.ofTrace(trace)
+    return rollout ? ofRollout(rollout) : ofKey(owners.of(trace.id, trace.key))
+  }
+
+  groupOfTrace.fill(NONE, 0, traces.known.length)
   let hint = ''
   let hinted = NONE
   for (let i = 0; i < count; i++) {
@@ -148,13 +168,13 @@ export function byRollout(
     const own = hints[i]
     let g: number
     if (own) {
-      if (own !== hint) hinted = place((hint = own))
+      if (own !== hint) hinted = ofKey((hint = own))
       g = hinted
     } else if (trace === NO_TRACE) {
       homeless(batch.signal)
       continue
     } else {
-      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = place(owners.of(traces.ids[trace]!, traces.keys[trace]!))
+      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = ofTrace(traces.known[trace]!)
       g = groupOfTrace[trace]!
     }
     groupOf[i] = g
@@ -192,6 +212,7 @@ export function attachRewards({ open, owners }: Omit<Books, 'late'>, key: string
     rollout.traces.add(trace)
     owners.give(trace, key)
   }
+  open.forgetTraces()
   if (!known) rollout.due = true
   open.letGo(rollout)
   open.lookSoon(rollout)

@@ -96,7 +96,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
-    const { put } = spanRows(segment, received_at)
+    const { put } = spanRows(segment, received_at, segment.place)
     const wait = Math.min(Math.max(insertMs, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
     const timer = setTimeout(() => send(flush), wait)
     const flush: Flush = { segment, start: segment.length, put, parts: [], received_at, stored, settle, timer }

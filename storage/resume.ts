@@ -64,7 +64,7 @@ async function resumeSome(storage: Storage, books: Books, found: readonly Uncove
   const { open, owners } = books
   const strays = takeStrays(books, found, arrived)
   for (const { trace_id, hints } of found) if (hints[0]) owners.claim(trace_id, hints[0])
-  for (const one of arrived) claimTraces(owners, one)
+  for (const one of arrived) claimTraces(books, one)
   const resumed = found.flatMap(({ trace_id, hints, first_received_at, last_received_at }) => {
     if (strays.has(trace_id)) return []
     // A hint may have come while this was read, and have claimed the trace.
@@ -80,7 +80,7 @@ async function resumeSome(storage: Storage, books: Books, found: readonly Uncove
   const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
   for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
   for (const one of arrived) {
-    for (const { key, order, from, to } of byRollout(owners, one, [], () => {})) {
+    for (const { key, order, from, to } of byRollout(books, one, [], () => {})) {
       const own = order.subarray(from, to).filter((i) => !strays.has(traceOf(one.traces, i)))
       if (own.length === 0) continue
       const rollout = open.get(key, steadyNow())

@@ -109,7 +109,7 @@ function putAscii(rows: Rows, text: string): boolean {
   return true
 }
 
-const MOST_VARINT = 5
+export const MOST_VARINT = 5
 /** Of a UTF-16 unit in UTF-8. */
 const MOST_BYTES = 3
 
@@ -120,12 +120,18 @@ export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.len
 
 /** The same where there is room for it. Returns where it ends. */
 export function writeBytes(bytes: Buffer, at: number, source: Buffer, start: number, end: number): number {
-  let to = at
-  let size = end - start
-  for (; size > 127; size >>>= 7) bytes[to++] = (size & 127) | 128
-  bytes[to++] = size
+  let to = writeVarint(bytes, at, end - start)
   if (end - start >= FEW) return to + source.copy(bytes, to, start, end)
   for (let from = start; from < end; from++) bytes[to++] = source[from]!
+  return to
+}
+
+/** At most MOST_VARINT bytes. */
+export function writeVarint(bytes: Buffer, at: number, value: number): number {
+  let to = at
+  let rest = value
+  for (; rest > 127; rest >>>= 7) bytes[to++] = (rest & 127) | 128
+  bytes[to++] = rest
   return to
 }
 

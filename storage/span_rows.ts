@@ -1,18 +1,29 @@
 // Rows of `spans`, straight from the bytes of the request: no string is made of a payload.
 
-import { putHex, word } from '../data/bytes.ts'
+import { putHex, viewOf, word } from '../data/bytes.ts'
 import { knownEnvelope } from '../data/known_envelopes.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { placeOf } from '../data/routing.ts'
 import { attribute, resource, scope } from '../data/scan.ts'
+import { copyShared, NOT_SHARED, placeInShared } from '../data/shared_memory.ts'
 import { COLUMN, nameLength, payloadSize, slotOf, STRIDE, type Envelope, type RawItem, type SpanBatch } from '../data/span_batch.ts'
-import { putAgain, putBytes, putString, putUInt64, putUInt8, reserve, writeBytes, type Rows } from './row_binary.ts'
+import {
+  MOST_VARINT,
+  putAgain,
+  putBytes,
+  putString,
+  putUInt64,
+  putUInt8,
+  reserve,
+  writeBytes,
+  writeVarint,
+  type Rows,
+} from './row_binary.ts'
 import { readBytes, readUInt8, readVarint, type Reader } from './row_reader.ts'
 
 const RESPONSE_ID = 'gen_ai.response.id'
 const LAST_KIND = 5
 const LAST_STATUS = 2
-const MAX_START = 2n ** 63n - 1n
 
 /** What neighbours mostly share comes first. */
 export const SPAN_COLUMNS =
@@ -32,8 +43,8 @@ export function rowSize(batch: SpanBatch, i: number, hint: string): number {
   return SMALL_PARTS + shared + payloadSize(batch, i) + nameLength(batch, i)
 }
 
-/** Writes to `rows`, which hold nothing yet. `receivedAt` in milliseconds since the epoch. */
-export function spanRows(rows: Rows, receivedAt: number): SpanRows {
+/** Writes to `rows`, which hold nothing yet. `receivedAt` in milliseconds since the epoch; `place`: where the rows' bytes begin in the shared memory. */
+export function spanRows(rows: Rows, receivedAt: number, place = NOT_SHARED): SpanRows {
   let ownSignal: SpanBatch['signal'] | undefined
   let ownResource: Envelope | undefined
   let ownScope: Envelope | undefined
@@ -41,6 +52,13 @@ export function spanRows(rows: Rows, receivedAt: number): SpanRows {
   /** Where what the last row shares with its neighbours stands. */
   let sharedFrom = 0
   let sharedTo = 0
+  const { bytes: shared } = rows
+  /** Of the rows' bytes, which are others once they had to grow. */
+  let bytes = shared
+  let view = viewOf(bytes)
+  let ownBody: Buffer | undefined
+  /** Where it begins in the shared memory. */
+  let bodyPlace = NOT_SHARED
 
   function put(batch: SpanBatch, i: number, hint: string): void {
     const itsResource = resource(batch, i)
@@ -56,8 +74,26 @@ export function spanRows(rows: Rows, receivedAt: number): SpanRows {
       ownScope = itsScope
       ownHint = hint
     }
-    putOwn(rows, batch, i, hint)
+    if (batch.columns[i * STRIDE + COLUMN.trace_id] === 0) putString(rows, placeOf('', hint))
+    reserve(rows, FIXED + nameLength(batch, i))
+    if (rows.bytes !== bytes) view = viewOf((bytes = rows.bytes))
+    putOwn(rows, view, batch, i)
+    putResponseId(rows, batch, i)
+    putPayload(batch.body, batch.columns[i * STRIDE + COLUMN.start]!, batch.columns[i * STRIDE + COLUMN.end]!)
     rows.count++
+  }
+
+  function putPayload(body: Buffer, start: number, end: number): void {
+    if (body !== ownBody) {
+      ownBody = body
+      bodyPlace = place === NOT_SHARED ? NOT_SHARED : placeInShared(body)
+    }
+    const size = end - start
+    if (bodyPlace === NOT_SHARED || rows.bytes !== shared || rows.length + MOST_VARINT + size > shared.length)
+      return putBytes(rows, body, start, end)
+    const to = writeVarint(shared, rows.length, size)
+    copyShared(place + to, bodyPlace + start, bodyPlace + end)
+    rows.length = to + size
   }
 
   function putShared(signal: SpanBatch['signal'], { bytes, attributes }: Envelope, { bytes: scopeBytes }: Envelope, hint: string): void {
@@ -76,29 +112,24 @@ export function spanRows(rows: Rows, receivedAt: number): SpanRows {
 /** What the fields of a fixed size take, and the length of the name. */
 const FIXED = 33 + 8 + 17 + 17 + 5 + 1 + 1 + 8 + 4
 
-function putOwn(rows: Rows, batch: SpanBatch, i: number, hint: string): void {
-  const { body, columns } = batch
+/** What is the item's own, up to its response id; there is room for it. */
+function putOwn(rows: Rows, view: DataView, { body, columns }: SpanBatch, i: number): void {
   const at = i * STRIDE
   const trace = columns[at + COLUMN.trace_id]!
   const start = columns[at + COLUMN.start_time]!
   const name = columns[at + COLUMN.name]!
-  const length = columns[at + COLUMN.name_length]!
-  if (trace === 0) putString(rows, placeOf('', hint))
-  reserve(rows, FIXED + length)
   const { bytes, count } = rows
   let to = rows.length
-  if (trace !== 0) to = writeHex(bytes, to, body, trace, 16)
-  to = writeTime(bytes, to, body, start)
-  to = writeHex(bytes, to, body, columns[at + COLUMN.span_id]!, 8)
-  to = writeHex(bytes, to, body, columns[at + COLUMN.parent_span_id]!, 8)
-  to = writeBytes(bytes, to, body, name, name + length)
+  if (trace !== 0) to = writeHex(view, to, body, trace, 16)
+  to = writeTime(view, to, body, start)
+  to = writeHex(view, to, body, columns[at + COLUMN.span_id]!, 8)
+  to = writeHex(view, to, body, columns[at + COLUMN.parent_span_id]!, 8)
+  to = writeBytes(bytes, to, body, name, name + columns[at + COLUMN.name_length]!)
   bytes[to++] = atMost(columns[at + COLUMN.kind]!, LAST_KIND)
   bytes[to++] = atMost(columns[at + COLUMN.status]!, LAST_STATUS)
-  to = writeDuration(bytes, to, body, start, columns[at + COLUMN.end_time]!)
-  to = writeWord(bytes, to, count)
-  rows.length = to
-  putResponseId(rows, batch, i)
-  putBytes(rows, body, columns[at + COLUMN.start]!, columns[at + COLUMN.end]!)
+  to = writeDuration(view, to, body, start, columns[at + COLUMN.end_time]!)
+  view.setInt32(to, count, true)
+  rows.length = to + 4
 }
 
 function putResponseId(rows: Rows, batch: SpanBatch, i: number): void {
@@ -114,37 +145,36 @@ const textOf = (value: unknown): string => (typeof value === 'string' ? value : 
 const atMost = (value: number, last: number): number => (value >= 0 && value <= last ? value : 0)
 
 /** As a string; an empty one where there is no id. Returns where it ends, as all that follow do. */
-function writeHex(bytes: Buffer, at: number, source: Buffer, offset: number, size: number): number {
-  bytes[at] = offset === 0 ? 0 : size * 2
-  return offset === 0 ? at + 1 : putHex(bytes, at + 1, source, offset, size)
+function writeHex(view: DataView, at: number, source: Buffer, offset: number, size: number): number {
+  view.setUint8(at, offset === 0 ? 0 : size * 2)
+  return offset === 0 ? at + 1 : putHex(view, at + 1, source, offset, size)
 }
 
 /** Fixed64 nanoseconds are a DateTime64(9)'s ticks, up to the year 2262. */
-function writeTime(bytes: Buffer, at: number, source: Buffer, offset: number): number {
-  if (offset === 0) bytes.fill(0, at, at + 8)
-  else if (source[offset + 7]! > 127) bytes.writeBigInt64LE(MAX_START, at)
-  else for (let i = 0; i < 8; i++) bytes[at + i] = source[offset + i]!
-  return at + 8
+function writeTime(view: DataView, at: number, source: Buffer, offset: number): number {
+  if (offset === 0) return writeWords(view, at, 0, 0)
+  const high = word(source, offset + 4)
+  return high < 0 ? writeWords(view, at, -1, LARGEST) : writeWords(view, at, word(source, offset), high)
 }
 
 /** 0 where the span was not ended, or ended before it began. */
-function writeDuration(bytes: Buffer, at: number, source: Buffer, start: number, end: number): number {
-  let low = 0
-  let high = 0
-  if (start !== 0 && end !== 0 && !isBefore(source, end, start)) {
-    low = word(source, end) - word(source, start)
-    high = word(source, end + 4) - word(source, start + 4) - (lessThan(word(source, end), word(source, start)) ? 1 : 0)
-  }
-  return writeWord(bytes, writeWord(bytes, at, low), high)
+function writeDuration(view: DataView, at: number, source: Buffer, start: number, end: number): number {
+  if (start === 0 || end === 0 || isBefore(source, end, start)) return writeWords(view, at, 0, 0)
+  const low = word(source, end)
+  const startLow = word(source, start)
+  const borrowed = lessThan(low, startLow) ? 1 : 0
+  return writeWords(view, at, low - startLow, word(source, end + 4) - word(source, start + 4) - borrowed)
 }
 
-function writeWord(bytes: Buffer, at: number, value: number): number {
-  bytes[at] = value
-  bytes[at + 1] = value >>> 8
-  bytes[at + 2] = value >>> 16
-  bytes[at + 3] = value >>> 24
-  return at + 4
+/** A 64-bit integer of two words. */
+function writeWords(view: DataView, at: number, low: number, high: number): number {
+  view.setInt32(at, low, true)
+  view.setInt32(at + 4, high, true)
+  return at + 8
 }
+
+/** Of the words of an Int64. */
+const LARGEST = 2 ** 31 - 1
 
 /** Whether one fixed64 is less than another. */
 function isBefore(bytes: Buffer, one: number, other: number): boolean {
