@@ -29,7 +29,11 @@ export function* readNative(reader: Reader): Generator<Record<string, unknown>> 
       const name = readString(reader)
       columns.push([name, readColumn(reader, readString(reader), rows)])
     }
-    for (let row = 0; row < rows; row++) yield Object.fromEntries(columns.map(([name, values]) => [name, values[row]]))
+    for (let i = 0; i < rows; i++) {
+      const row: Record<string, unknown> = {}
+      for (const [name, values] of columns) row[name] = values[i]
+      yield row
+    }
   }
 }
 
