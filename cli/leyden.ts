@@ -90,10 +90,19 @@ export async function main(args: string[], io: Io): Promise<number> {
   return (await command.load())(rest, io)
 }
 
-const version: Command = async (_args, io) => {
-  io.stdout(`leyden version ${packageVersion}\n`)
+const version: Command = async (args, io) => {
+  io.stdout(args.includes('--help') ? VERSION_HELP : `leyden version ${packageVersion}\n`)
   return 0
 }
+
+const VERSION_HELP = `Prints the version.
+
+Usage:
+  leyden version
+
+Example:
+  leyden version
+`
 
 /** Whoever reads what is printed, as `head` does, may have seen enough. */
 function readersLeft(error: NodeJS.ErrnoException): void {

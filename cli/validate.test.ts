@@ -27,16 +27,10 @@ test('every mistake is written to standard error', async () => {
   expect(stderr).toContain('service::pipeline: unknown option, did you mean "pipelines"?')
 })
 
-test('--help shows an example', async () => {
-  const { code, stdout } = await runCommand(validate, ['--help'])
-  expect(code).toBe(0)
-  expect(stdout).toContain('Example:\n  leyden validate --config config/pipeline.yaml')
-})
-
 test.each([
   [['--confg', 'a'], 'Error: unknown flag: --confg, did you mean "--config"?\n'],
   [['--config', sound, '--set', 'a.b'], 'Error: invalid argument "a.b" for "--set" flag: missing equal sign\n'],
-  [['--set', 'a.b=c'], 'at least one config flag must be provided\n'],
+  [['--set', 'a.b=c'], 'at least one config flag must be provided, e.g. --config config/pipeline.yaml\n'],
   [['--config'], "Error: Option '--config <value>' argument missing\n"],
   [['pipeline.yaml'], "Error: Unexpected argument 'pipeline.yaml'. This command does not take positional arguments\n"],
 ])('a wrong call is answered in one line: %j', async (args, stderr) => {

@@ -84,7 +84,7 @@ export async function loadConfig(sources: readonly string[], options: LoadOption
 
 function readSources(sources: readonly string[], surroundings: Surroundings, { problem, warning }: Notes): Tree {
   let merged = emptyMap
-  if (sources.length === 0) problem([], 'at least one config flag must be provided')
+  if (sources.length === 0) problem([], 'at least one config flag must be provided, e.g. --config config/pipeline.yaml')
   for (const source of sources) {
     try {
       const { tree, flaws } = readSource(source, surroundings, (name) => warning([], unsetVariable(name)))
