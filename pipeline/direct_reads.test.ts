@@ -14,7 +14,7 @@ test('a connection is read into one buffer, pauses, goes on, and ends', async ()
   await once(server, 'listening')
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
   const [accepted] = (await once(server, 'connection')) as [Socket]
-  const socket = readDirectly(accepted, (piece) => pieces.push({ text: piece.toString(), memory: piece.buffer }))
+  const socket = readDirectly(accepted, { receive: (piece) => pieces.push({ text: piece.toString(), memory: piece.buffer }) })
   socket.resume()
   client.write('one')
   await expect.poll(() => pieces.length).toBe(1)
@@ -33,7 +33,7 @@ test('a connection is read into one buffer, pauses, goes on, and ends', async ()
 test('a socket whose handle is not to be had is read as usual', async () => {
   const pieces: string[] = []
   const stream = new PassThrough()
-  const socket = readDirectly(stream as unknown as Socket, (piece) => pieces.push(piece.toString()))
+  const socket = readDirectly(stream as unknown as Socket, { receive: (piece) => pieces.push(piece.toString()) })
   stream.write('one')
   expect(pieces).toEqual([])
   socket.resume()

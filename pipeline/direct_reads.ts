@@ -7,14 +7,21 @@ import { Socket, type OnReadOpts, type SocketConstructorOpts } from 'node:net'
 const READ_BYTES = 256 << 10
 const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
 
-/** Takes a socket of a server with `pauseOnConnect` and returns the one that replaces it, paused. `receive` must not keep the piece. */
-export function readDirectly(accepted: Socket, receive: (piece: Buffer) => void): Socket {
+export interface Reader {
+  /** Takes what was read; it must not keep the piece. */
+  receive(piece: Buffer): void
+  /** Where the next read is to go, if not to the buffer for all. */
+  place?(): Buffer | undefined
+}
+
+/** Takes a socket of a server with `pauseOnConnect` and returns the one that replaces it, paused. */
+export function readDirectly(accepted: Socket, { receive, place }: Reader): Socket {
   const { _handle: handle, allowHalfOpen } = accepted as Inside
   if (!handle) return accepted.on('data', receive).pause()
   const onread: OnReadOpts = {
-    buffer,
-    callback(bytes) {
-      receive(buffer.subarray(0, bytes))
+    buffer: place ? () => place() ?? buffer : buffer,
+    callback(bytes, into) {
+      receive((into as Buffer).subarray(0, bytes))
       return true
     },
   }

@@ -14,6 +14,8 @@ export interface MessageMemory {
   begin(message: Message): void
   /** Takes what has come, which is no more than was announced. Throws Refused. */
   append(message: Message, bytes: Buffer, start: number, end: number): void
+  /** Where what is to come may be put before it is appended; undefined where there is no room for now. */
+  rest(message: Message): Buffer | undefined
   whole(message: Message): Buffer
   release(message: Message): void
 }
@@ -33,15 +35,19 @@ export function createMessageMemory(pool: Pool): MessageMemory {
     pool.give(small)
   }
 
+  const isThere = ({ slot, got }: Message, bytes: Buffer, start: number): boolean =>
+    bytes.buffer === slot!.buffer && bytes.byteOffset + start === slot!.byteOffset + got
+
   return {
     begin,
     append(message, bytes, start, end) {
       const got = message.got + end - start
       if (!message.slot) begin(message)
       if (got > message.slot!.length) enlarge(message, got)
-      bytes.copy(message.slot!, message.got, start, end)
+      if (!isThere(message, bytes, start)) bytes.copy(message.slot!, message.got, start, end)
       message.got = got
     },
+    rest: ({ slot, got, length }) => (slot && slot.length > got ? slot.subarray(got, length) : undefined),
     whole: ({ slot, length }) => slot?.subarray(0, length) ?? EMPTY,
     release(message) {
       if (message.slot) pool.give(message.slot)

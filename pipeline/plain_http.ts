@@ -6,9 +6,10 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 
 import type { Lease } from './admission.ts'
+import { readDirectly } from './direct_reads.ts'
 import type { HttpAnswer, HttpHandler } from './http_exchange.ts'
 import type { Message, MessageMemory } from './message_memory.ts'
-import { plainHead, type PlainHead } from './plain_head.ts'
+import { createHeadReader, type PlainHead } from './plain_head.ts'
 import type { Pool } from './pool.ts'
 
 /** What all connections of a server share. */
@@ -30,13 +31,16 @@ export interface PlainService {
 }
 
 export interface PlainConnection {
-  /** Takes what the client sent, in any pieces. The bytes are not kept. */
-  receive(piece: Buffer): void
+  /** What it is read from, paused. */
+  readonly socket: Socket
   /** To be called about once a second: ends what takes too long. */
   sweep(now: number): void
   /** Ends the connection, at once or with its next answer. */
   stop(): void
 }
+
+/** What is less is as well copied. */
+const READ_ON_BYTES = 32 << 10
 
 /** A request, until it is answered and all of its body has come. */
 interface Exchange extends Message {
@@ -52,8 +56,10 @@ interface Exchange extends Message {
   answered: boolean
 }
 
-export function createPlainConnection(socket: Socket, service: PlainService): PlainConnection {
+/** Takes a socket of a server with `pauseOnConnect`. */
+export function createPlainConnection(accepted: Socket, service: PlainService): PlainConnection {
   const { memory, pool } = service
+  const readHead = createHeadReader()
   /** Whether we read it: not after it was handed on, or its end has begun. */
   let isOurs = true
   let open: Exchange | undefined
@@ -65,6 +71,7 @@ export function createPlainConnection(socket: Socket, service: PlainService): Pl
   let heldStart = 0
   let heldEnd = 0
 
+  const socket = readDirectly(accepted, { receive: (piece) => receive(piece, 0, piece.length), place })
   socket.on('error', () => {}) // 'close' follows
   socket.on('end', onEnd)
   socket.on('close', onClose)
@@ -85,7 +92,7 @@ export function createPlainConnection(socket: Socket, service: PlainService): Pl
     let at = start
     while (at < end && isOurs) {
       if (!open) {
-        const head = plainHead(bytes, at, end)
+        const head = readHead(bytes, at, end)
         if (!head || !service.paths.has(head.path)) return handOn(bytes, at, end)
         at = head.end
         begin(head)
@@ -97,6 +104,12 @@ export function createPlainConnection(socket: Socket, service: PlainService): Pl
         at += size
       }
     }
+  }
+
+  /** What is left of a large body is read to where it belongs. */
+  function place(): Buffer | undefined {
+    if (!isOurs || open?.body !== 'taken' || open.left < READ_ON_BYTES) return undefined
+    return memory.rest(open)
   }
 
   function handOn(bytes: Buffer, start: number, end: number): void {
@@ -131,7 +144,7 @@ export function createPlainConnection(socket: Socket, service: PlainService): Pl
         if (its.left === 0) its.settled()
         else if (isHolding()) goOn()
       })
-    const header = (name: string) => fields.get(name)
+    const header = (name: string) => (name === 'content-length' ? String(contentLength) : fields.get(name))
     void service.handle({ method: 'POST', path, header, collect }).then((answer) => finish(its, answer))
   }
 
@@ -215,7 +228,7 @@ export function createPlainConnection(socket: Socket, service: PlainService): Pl
   }
 
   return {
-    receive: (piece) => receive(piece, 0, piece.length),
+    socket,
     sweep(now) {
       const silent = now - idle
       if (isOurs && open) {

@@ -3,7 +3,6 @@
 import type { Server as HttpServer } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 
-import { readDirectly } from './direct_reads.ts'
 import type { HttpHandler } from './http_exchange.ts'
 import { CHECK_MS, IDLE_MS, MAX_CONNECTIONS, type HttpLimit } from './http_server.ts'
 import { createMessageMemory } from './message_memory.ts'
@@ -46,8 +45,8 @@ export function createPlainServer({ others, limited, ...options }: PlainServerOp
       limited('connections')
       return void accepted.destroy()
     }
-    const socket = readDirectly(accepted, (piece) => connection.receive(piece))
-    const connection = createPlainConnection(socket, service)
+    const connection = createPlainConnection(accepted, service)
+    const { socket } = connection
     connections.set(socket, connection)
     socket.on('close', () => connections.delete(socket))
     socket.resume()

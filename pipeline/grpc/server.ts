@@ -51,7 +51,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       options.limited('connections')
       return void accepted.destroy()
     }
-    const socket = tls ? accepted : readDirectly(accepted, (piece) => connection.receive(piece))
+    const socket = tls ? accepted : readDirectly(accepted, { receive: (piece) => connection.receive(piece) })
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
     if (tls) return
