@@ -108,13 +108,13 @@ const liveRevisions = `SELECT tenant, rollout_id, attempt_id, revision FROM roll
 // The order is what makes this safe beside a writer. ClickHouse takes each table's snapshot when it
 // resolves its name, subqueries from left to right but plain names before them all. Read the other
 // way round, or with transition_rows as a plain name, a revision committed in between hides its
-// rollout. The swap makes the small side the hash table. Token ids make rows so wide that a block of ClickHouse's own 1 MB holds a few
-// thousand of them: larger ones take a sixth less.
+// rollout. Which side becomes the hash table ClickHouse chooses by what each query leaves of them. Token ids make rows so wide that a block
+// of its own 1 MB holds a few thousand of them: larger ones take a sixth less.
 export const transitions = `
 CREATE VIEW IF NOT EXISTS transitions AS
 SELECT * FROM (${liveRevisions}) AS live
 INNER JOIN (SELECT * FROM transition_rows) AS written USING (tenant, rollout_id, attempt_id, revision)
-SETTINGS query_plan_join_swap_table = 'true', preferred_block_size_bytes = 32000000`
+SETTINGS preferred_block_size_bytes = 32000000`
 
 // A chain is found by walking from each step back to where it begins; chains do not branch. Along it,
 // prompts are what came before, the completion, and what is new; tokens likewise, but that where a
