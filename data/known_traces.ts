@@ -2,6 +2,7 @@
 
 import { putHex, viewOf, word } from './bytes.ts'
 import type { Watched } from './open_rollouts.ts'
+import { openSheets } from './sheets.ts'
 
 export interface KnownTrace {
   readonly id: string
@@ -50,7 +51,7 @@ export interface Traces {
   /** A trace may stand here more than once. */
   readonly known: readonly KnownTrace[]
   /** Of each item, its place in `known`; NO_TRACE for one outside of any. */
-  readonly of: readonly number[]
+  readonly of: Int32Array
 }
 
 export const NO_TRACE = -1
@@ -60,15 +61,20 @@ const listed = new Int32Array(PLACES)
 const lists = new Float64Array(PLACES)
 let list = 0
 
+const sheets = openSheets()
+
 /** The traces of items whose ids stand at `offsets[first]` and each `stride` after it; 0 for one outside of any. */
 export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stride: number): Traces {
   const found: KnownTrace[] = []
-  const of = new Array<number>(Math.ceil((offsets.length - first) / stride))
+  const count = Math.ceil((offsets.length - first) / stride)
+  const room = sheets.begin()
+  sheets.makeRoom(room, 0, count)
+  const { cells, start } = room
   list++
-  for (let i = 0, at = first; at < offsets.length; i++, at += stride) {
+  for (let i = start, at = first; at < offsets.length; i++, at += stride) {
     const offset = offsets[at]!
     if (offset === 0) {
-      of[i] = NO_TRACE
+      cells[i] = NO_TRACE
       continue
     }
     const place = placeOf(bytes, offset)
@@ -77,7 +83,8 @@ export function tracesOf(bytes: Buffer, offsets: Int32Array, first: number, stri
       lists[place] = list
       listed[place] = found.push(trace) - 1
     }
-    of[i] = listed[place]!
+    cells[i] = listed[place]!
   }
-  return { known: found, of }
+  sheets.end(room, count)
+  return { known: found, of: cells.subarray(start, start + count) }
 }

@@ -64,7 +64,7 @@ interface Group {
 function addGroup({ open, late }: Books, { batch, hints, traces }: Arriving, rows: readonly Run[], group: Group, now: number): boolean {
   const { key, rollout: known, order, from, to } = group
   if (!known) {
-    if (all(group, (i) => !hints[i] && late.take(batch, i))) return true
+    if (takeStrays(late, batch, hints, group)) return true
     late.opened(key)
   }
   const rollout = known ?? open.get(key, now)
@@ -79,14 +79,20 @@ function addGroup({ open, late }: Books, { batch, hints, traces }: Arriving, row
   }
   open.add(rollout, batch, rows, group, now)
   // Nothing but rewards for a run that is over: nothing more need be waited for.
-  if (!known && rollout.late && all(group, (i) => mayBeStray(batch, i))) rollout.due = true
+  if (!known && rollout.late && mayBeStrays(batch, group)) rollout.due = true
   const urgent = rollout.ended || rollout.due
   if (urgent) open.lookSoon(rollout)
   return urgent
 }
 
-function all({ order, from, to }: Group, is: (i: number) => boolean): boolean {
-  for (let n = from; n < to; n++) if (!is(order[n]!)) return false
+/** Takes what may be rewards for another rollout, as far as it is; false when it is not all of the group. */
+function takeStrays(late: LateRewards, batch: SpanBatch, hints: readonly string[], { order, from, to }: Group): boolean {
+  for (let n = from; n < to; n++) if (hints[order[n]!] || !late.take(batch, order[n]!)) return false
+  return true
+}
+
+function mayBeStrays(batch: SpanBatch, { order, from, to }: Group): boolean {
+  for (let n = from; n < to; n++) if (!mayBeStray(batch, order[n]!)) return false
   return true
 }
 
@@ -125,7 +131,7 @@ const call = { response: 0.5, scope: '', start: 0.5, end: 0.5 }
 
 /** The batch's items by rollout. One without a hint goes where its trace goes. They are to be done with before the next batch's are asked for. */
 export function byRollout(
-  { open, owners }: Pick<Books, 'open' | 'owners'>,
+  books: Pick<Books, 'open' | 'owners'>,
   { batch, hints, traces }: Arriving,
   refused: readonly number[],
   homeless: (signal: string) => void,
@@ -137,27 +143,7 @@ export function byRollout(
     groupOfTrace = new Int32Array(2 * count)
   }
   const groups: Group[] = []
-  const unopened = new Map<string, number>()
-  const newGroup = (key: string, rollout?: Watched): number => groups.push({ key, rollout, order, from: 0, to: 0 }) - 1
-
-  function ofRollout(rollout: Watched): number {
-    if (groups[rollout.group]?.rollout !== rollout) rollout.group = newGroup(rollout.key, rollout)
-    return rollout.group
-  }
-
-  function ofKey(key: string): number {
-    const rollout = open.find(key)
-    if (rollout) return ofRollout(rollout)
-    let g = unopened.get(key)
-    if (g === undefined) unopened.set(key, (g = newGroup(key)))
-    return g
-  }
-
-  function ofTrace(trace: KnownTrace): number {
-    const rollout = open.ofTrace(trace)
-    return rollout ? ofRollout(rollout) : ofKey(owners.of(trace.id, trace.key))
-  }
-
+  if (unopened.size > 0) unopened.clear()
   groupOfTrace.fill(NONE, 0, traces.known.length)
   let hint = ''
   let hinted = NONE
@@ -168,13 +154,13 @@ export function byRollout(
     const own = hints[i]
     let g: number
     if (own) {
-      if (own !== hint) hinted = ofKey((hint = own))
+      if (own !== hint) hinted = groupOfKey(books.open, groups, (hint = own))
       g = hinted
     } else if (trace === NO_TRACE) {
       homeless(batch.signal)
       continue
     } else {
-      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = ofTrace(traces.known[trace]!)
+      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = groupOfKnown(books, groups, traces.known[trace]!)
       g = groupOfTrace[trace]!
     }
     groupOf[i] = g
@@ -191,7 +177,28 @@ export function byRollout(
   return groups
 }
 
+function groupOfKnown({ open, owners }: Pick<Books, 'open' | 'owners'>, groups: Group[], trace: KnownTrace): number {
+  const rollout = open.ofTrace(trace)
+  return rollout ? groupOfRollout(groups, rollout) : groupOfKey(open, groups, owners.of(trace.id, trace.key))
+}
+
+function groupOfKey(open: OpenRollouts, groups: Group[], key: string): number {
+  const rollout = open.find(key)
+  if (rollout) return groupOfRollout(groups, rollout)
+  let g = unopened.get(key)
+  if (g === undefined) unopened.set(key, (g = newGroup(groups, key)))
+  return g
+}
+
+function groupOfRollout(groups: Group[], rollout: Watched): number {
+  if (groups[rollout.group]?.rollout !== rollout) rollout.group = newGroup(groups, rollout.key, rollout)
+  return rollout.group
+}
+
+const newGroup = (groups: Group[], key: string, rollout?: Watched): number => groups.push({ key, rollout, order, from: 0, to: 0 }) - 1
+
 /** Of the batch that is looked at. */
+const unopened = new Map<string, number>()
 let order = new Int32Array(1_024)
 let groupOf = new Int32Array(1_024)
 let groupOfTrace = new Int32Array(1_024)

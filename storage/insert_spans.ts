@@ -27,6 +27,8 @@ export interface SpanInserter {
   close(): Promise<void>
 }
 
+const NONE: readonly Place[] = []
+
 interface Flush extends SpanRows {
   readonly segment: Segment
   /** Where it begins in the segment. */
@@ -50,14 +52,15 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   let lastSize = 0
 
   async function insert(batches: readonly SpanBatch[], hints: readonly (readonly string[])[]): Promise<Stored> {
-    const flushes = new Set<Flush>()
+    const flushes: Flush[] = []
     const rows: Run[][] = []
-    for (const [b, batch] of batches.entries()) {
+    for (let b = 0; b < batches.length; b++) {
+      const batch = batches[b]!
       const runs: Run[] = []
       for (let i = 0; i < batch.count;) {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
         const flush = (filling ??= begin(rowSize(batch, i, hints[b]?.[i] ?? '')))
-        flushes.add(flush)
+        if (flushes.at(-1) !== flush) flushes.push(flush)
         const run = fill(flush, batch, hints[b], i)
         runs.push(run)
         i = run.to
@@ -65,12 +68,18 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
       }
       rows.push(runs)
     }
-    const refused: Place[] = []
     // One that fails does not end it: what the others are made of may be read again as long as they are under way.
-    for (const result of await Promise.allSettled([...flushes].map(({ stored }) => stored))) {
-      if (result.status === 'rejected') throw result.reason
-      for (const place of result.value) if (batches.includes(place.batch)) refused.push(place)
+    let failure: { readonly reason: unknown } | undefined
+    let refused: readonly Place[] = NONE
+    for (const { stored } of flushes) {
+      try {
+        const places = await stored
+        if (places.length > 0) refused = [...refused, ...places.filter(({ batch }) => batches.includes(batch))]
+      } catch (reason) {
+        failure ??= { reason }
+      }
     }
+    if (failure) throw failure.reason
     return { refused, rows }
   }
 
@@ -113,7 +122,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     const began = performance.now()
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
     const sent = insertRows(bytes, randomUUID())
-      .then((): readonly Place[] => [])
+      .then(() => NONE)
       .catch((error: unknown) => sort(flush.parts, flush.received_at, error))
       .finally(() => {
         insertMs += (performance.now() - began - insertMs) / LATELY

@@ -163,7 +163,7 @@ function writeDuration(view: DataView, at: number, source: Buffer, start: number
   const low = word(source, end)
   const startLow = word(source, start)
   const borrowed = lessThan(low, startLow) ? 1 : 0
-  return writeWords(view, at, low - startLow, word(source, end + 4) - word(source, start + 4) - borrowed)
+  return writeWords(view, at, (low - startLow) | 0, (word(source, end + 4) - word(source, start + 4) - borrowed) | 0)
 }
 
 /** A 64-bit integer of two words. */
