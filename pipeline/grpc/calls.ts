@@ -2,15 +2,17 @@
 // Whether the client's frames are legal HTTP/2 is connection.ts's business.
 
 import { Refused } from '../component.ts'
+import type { Pool } from '../pool.ts'
+import type { Copy } from '../small_requests.ts'
 import { createBodies, isOneMessage, PREFIX } from './body.ts'
 import { cleared, newCall, type Call } from './call.ts'
 import { CODE, type Code } from './frames.ts'
-import { Failure, STATUS, type GrpcLimits, type GrpcServerOptions, type GrpcStatus } from './grpc.ts'
+import { Failure, STATUS, type GrpcLimits, type GrpcMethod, type GrpcServerOptions, type GrpcStatus } from './grpc.ts'
 import type { Gunzip } from './gunzip.ts'
 import type { Field } from './hpack.ts'
 import type { Output } from './output.ts'
-import type { Pool } from '../pool.ts'
-import { createRequestReader } from './request.ts'
+import { createRequestReader, type Request } from './request.ts'
+import type { Streams } from './streams.ts'
 
 /** What all connections of a server share. */
 export interface Service extends Pick<GrpcServerOptions, 'methods' | 'copies' | 'authenticate' | 'errorOf' | 'onError' | 'limited'> {
@@ -42,10 +44,17 @@ export interface Calls {
 const BYTES_PER_MS = 16
 const EMPTY = Buffer.alloc(0)
 
+/** Whom a request goes to. */
+interface Served {
+  readonly request: Request
+  readonly method: GrpcMethod
+  readonly copy: Copy | undefined
+}
+
 export function createCalls(
   service: Service,
   output: Output,
-  streams: Map<number, Call>,
+  streams: Streams,
   reset: (id: number, code: Code) => void,
   removed: (call: Call) => void,
 ): Calls {
@@ -54,6 +63,7 @@ export function createCalls(
   const bodies = createBodies(pool, limits, limited)
   /** Calls whose method made a copy: nobody keeps them. */
   const spare: Call[] = []
+  let served: Served | undefined
 
   function open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void {
     try {
@@ -64,26 +74,31 @@ export function createCalls(
       const request = readRequest(fields)
       if (!request) return reset(id, CODE.protocolError)
       if (!request.isGrpc) return output.refuseType(id, !endStream)
-      const { method: verb, path, timeout } = request
-      const method = service.methods.get(path)
-      if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
+      const { method, copy } = served?.request === request ? served : serve(request)
       const call = spare.pop() ?? newCall(method, settled)
       call.id = id
       call.method = method
-      call.copy = service.copies?.get(path)
+      call.copy = copy
       call.encoding = request.encoding
       call.contentLength = request.contentLength
       call.headerBytes = request.bytes
       call.metadata = request.metadata
-      call.deadline = timeout === undefined ? undefined : now + timeout
+      call.deadline = request.timeout === undefined ? undefined : now + request.timeout
       call.since = now
       authenticate(call)
       pool.reserve(call.headerBytes)
-      streams.set(id, call)
+      streams.add(call)
       if (endStream) end(call, now)
     } catch (error) {
       output.refuse(id, statusOf(error), !endStream)
     }
+  }
+
+  function serve(request: Request): Served {
+    const { method: verb, path } = request
+    const method = service.methods.get(path)
+    if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
+    return (served = { request, method, copy: service.copies?.get(path) })
   }
 
   function authenticate(call: Call): void {
@@ -231,7 +246,7 @@ export function createCalls(
   }
 
   function remove(call: Call): void {
-    if (!streams.delete(call.id)) return
+    if (!streams.delete(call)) return
     pool.release(call.headerBytes)
     removed(call)
   }

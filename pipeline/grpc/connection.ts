@@ -27,6 +27,7 @@ import { createHpackDecoder } from './hpack.ts'
 import { createInbound, WINDOW } from './inbound.ts'
 import { createOutput } from './output.ts'
 import { createGreeting, Http1, ourPreface } from './preface.ts'
+import { createStreams } from './streams.ts'
 
 export interface Connection {
   /** Takes what the client sent, in any pieces. The bytes are not kept. */
@@ -53,7 +54,7 @@ const ALIVE_PING = Buffer.from('alive...')
 export function createConnection(socket: Duplex, service: Service): Connection {
   const { limits } = service
   const opened = performance.now()
-  const streams = new Map<number, Call>()
+  const streams = createStreams()
   const output = createOutput(socket, (to) => calls.drop(to as Call))
   const calls = createCalls(service, output, streams, reset, onRemoved)
   const maxBlock = BLOCK_EXCESS * limits.maxHeaderBytes
@@ -79,7 +80,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   socket.on('error', () => {}) // 'close' follows
   socket.on('close', () => {
     phase = 'closed'
-    for (const call of streams.values()) calls.drop(call)
+    streams.forEach(calls.drop)
   })
 
   /** Whatever a client does, and whatever we do wrong, costs no more than its connection. */
@@ -88,7 +89,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
       work()
     } catch (error) {
       end(farewell(error))
-      for (const call of streams.values()) calls.drop(call)
+      streams.forEach(calls.drop)
     }
   }
 
@@ -185,7 +186,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
     if (id <= lastId) throw new ConnectionError(CODE.streamClosed, `HEADERS on stream ${id}, which has ended`)
     lastId = id
     if (phase === 'drained') return // the client was told, and will try elsewhere
-    if (streams.size < limits.maxConcurrentStreams) return calls.open(id, fields, endStream, heard)
+    if (streams.size() < limits.maxConcurrentStreams) return calls.open(id, fields, endStream, heard)
     service.limited('concurrent_streams')
     reset(id, CODE.refusedStream)
   }
@@ -244,7 +245,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
 
   function onRemoved(call: Call): void {
     if (call === current) current = undefined // the rest of its frame is passed over
-    if (streams.size > 0) return
+    if (streams.size() > 0) return
     busy = performance.now()
     if (phase === 'drained') end()
   }
@@ -262,7 +263,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   function stopTaking(): void {
     phase = 'drained'
     output.write(goAway(lastId, CODE.noError))
-    if (streams.size === 0) end()
+    if (streams.size() === 0) end()
   }
 
   function end(last?: Buffer): void {
@@ -276,9 +277,9 @@ export function createConnection(socket: Duplex, service: Service): Connection {
       if (now - ended > (socket.writableLength > 0 ? limits.stallTimeoutMs : LINGER_MS)) socket.destroy()
       return
     }
-    for (const call of streams.values()) calls.expire(call, now)
+    streams.forEach((call) => calls.expire(call, now))
     if (phase === 'draining' && now - ended > LINGER_MS) stopTaking()
-    if (streams.size === 0 && now - busy > limits.maxConnectionIdleMs) drain()
+    if (streams.size() === 0 && now - busy > limits.maxConnectionIdleMs) drain()
     if (now - opened > limits.maxConnectionAgeMs) drain()
     if (now - opened > limits.maxConnectionAgeMs + limits.maxConnectionAgeGraceMs) socket.destroy()
     if (phase === 'preface' && now - opened > limits.stallTimeoutMs) giveUp('silent_connections')
@@ -297,7 +298,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
 
   return {
     receive: (piece) => guarded(() => receive(piece)),
-    calls: () => streams.size,
+    calls: streams.size,
     sweep: (now) => guarded(() => sweep(now)),
     letSend: inbound.give,
     drain,

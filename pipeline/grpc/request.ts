@@ -23,6 +23,8 @@ export interface Request {
  * next call: clients send the same headers with each call, save for a timeout, and these are not read again.
  */
 export function createRequestReader(): (fields: readonly Field[]) => Request | undefined {
+  /** The last fields, as they were given and as they were read. */
+  let seen: readonly Field[] | undefined
   let before: Field[] = []
   let latest: Request | undefined
   let timeoutAt = -1
@@ -34,6 +36,14 @@ export function createRequestReader(): (fields: readonly Field[]) => Request | u
   }
 
   return (fields) => {
+    if (fields === seen) return latest
+    seen = undefined
+    latest = readNext(fields)
+    seen = fields
+    return latest
+  }
+
+  function readNext(fields: readonly Field[]): Request | undefined {
     const timeout = timeoutAt < 0 ? undefined : fields[timeoutAt]
     if (latest && isLatest(fields)) {
       if (timeout === undefined || timeout === before[timeoutAt]) return latest
@@ -47,8 +57,7 @@ export function createRequestReader(): (fields: readonly Field[]) => Request | u
     latest = undefined
     before = [...fields]
     timeoutAt = before.findLastIndex(({ name }) => name === TIMEOUT)
-    latest = read(before)
-    return latest
+    return read(before)
   }
 }
 
