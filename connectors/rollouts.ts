@@ -15,7 +15,7 @@ import { connector, Permanent, Refused, type Consumer } from '../pipeline/compon
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
 import { duration, extensionId, group, list, number, oneOf, text } from '../pipeline/schema.ts'
-import { addArrived, arriving, attachRewards, type Books } from '../storage/arrivals.ts'
+import { addArrived, arriving, attachRewards, claimTraces, type Books } from '../storage/arrivals.ts'
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable } from '../storage/revisions.ts'
@@ -142,6 +142,7 @@ export default connector({
       const hints = batches.map((batch) => hintsOf(batch, options.group_by))
       const stored = storage.insertSpans(batches, hints)
       const arrivals = batches.map((batch, b) => arriving(batch, hints[b]!))
+      for (const arrived of arrivals) claimTraces(books, arrived)
       const { rows, refused } = await stored.catch((error: unknown) => {
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error
