@@ -42,6 +42,13 @@ test('a server that is away is waited for, and health says so', async () => {
   await extension.shutdown?.()
 })
 
+test('a folder that cannot be written is told with the option that names it', async () => {
+  const extension = configure(clickhouse_storage, { url: `embedded:${import.meta.filename}/data` })
+  await expect(extension.start?.()).rejects.toThrow(
+    /ENOTDIR.*clickhouse_storage\.test\.ts.*; set extensions::test::url to embedded:<folder>/,
+  )
+})
+
 test.each(['clickhouse://localhost:9000', 'localhost:8123', 'embedded:'])('the url %s is refused', (url) => {
   expect(problems(clickhouse_storage, { url })).toEqual([
     expect.stringContaining('must be embedded, embedded:<folder> or http(s)://host:port'),

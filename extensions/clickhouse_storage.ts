@@ -32,7 +32,9 @@ export default extension({
     let storage: OpenStorage | undefined
     return {
       async start() {
-        storage = await openStorage({ ...options, report: context.health, count: context.count })
+        storage = await openStorage({ ...options, report: context.health, count: context.count }).catch((error: unknown) => {
+          throw advised(error as NodeJS.ErrnoException, context.id)
+        })
       },
       async shutdown() {
         await storage?.close()
@@ -44,3 +46,13 @@ export default extension({
     }
   },
 })
+
+/** Of a folder that cannot be made or written. */
+const FOLDER_ERRORS = ['EACCES', 'EEXIST', 'ENOTDIR', 'EPERM', 'EROFS']
+
+/** The system's message names the folder; what would be right is said here. */
+function advised(error: NodeJS.ErrnoException, id: string): Error {
+  if (!FOLDER_ERRORS.includes(error.code ?? '')) return error
+  const message = `${error.message}; set extensions::${id}::url to embedded:<folder>, a folder that can be written`
+  return new Error(message, { cause: error })
+}
