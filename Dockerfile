@@ -16,7 +16,7 @@ RUN ln -s /leyden/dist/cli/leyden.js /usr/local/bin/leyden && chmod +x dist/cli/
 USER node
 VOLUME /data
 ENV CLICKHOUSE_URL=embedded:/data
-# OTLP over gRPC and HTTP, health, Prometheus
+# OTLP over gRPC and HTTP, scores, health, Prometheus
 EXPOSE 4317 4318 4319 13133 8888
 HEALTHCHECK --interval=10s --start-period=30s \
   CMD ["node", "-e", "fetch('http://localhost:13133/').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
