@@ -143,6 +143,8 @@ export default connector({
       const stored = storage.insertSpans(batches, hints)
       const arrivals = batches.map((batch, b) => arriving(batch, hints[b]!))
       for (const arrived of arrivals) claimTraces(books, arrived)
+      const expecting = batches.map((batch, b) => books.late.expect(batch, hints[b]!, stored))
+      if (expecting.includes(true)) scheduleClose()
       const { rows, refused } = await stored.catch((error: unknown) => {
         if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
         throw error

@@ -41,6 +41,8 @@ export type Become = (row: RolloutRow, key: string, outline?: Buffer) => Credite
 
 interface AgainOptions {
   readonly settled?: boolean
+  /** Those of the rollouts that something becomes of, where that is not known yet. They are read meanwhile. */
+  readonly ready?: Promise<readonly RolloutKey[]>
   /** What must be stored before this credit counts. */
   readonly after?: Promise<void>
 }
@@ -159,13 +161,16 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     await next
   }
 
-  async function creditAnew(rollouts: readonly KnownRollout[], become: Become, { settled, after }: AgainOptions): Promise<void> {
+  async function creditAnew(rollouts: readonly KnownRollout[], become: Become, { settled, ready, after }: AgainOptions): Promise<void> {
     await lease.hold()
     const { groups, alone } = await groupsOf(writer, rollouts)
     const stored = rolloutsOfGroups(writer, groups, alone)
     const versions = await lastVersions(writer, groups)
     const revisions = new Map<string, number>()
-    const wanted = new Set(rollouts.map(keyOf))
+    const wanted = new Set(((await ready) ?? rollouts).map(keyOf))
+    if (wanted.size === 0) return
+    // Whoever waits to hear that it arrived comes first.
+    await setImmediate()
     const credit = openCredit(rollouts.length)
     /** @returns those of a group that cannot be credited without their outlines: then nothing was done */
     const creditGroup = (group: string, own: readonly RolloutRow[], outlines?: ReadonlyMap<string, Buffer>): readonly RolloutRow[] => {

@@ -2,6 +2,7 @@
 // matter of milliseconds however long ago they ran, and their spans may be gone.
 
 import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 
 import { steadyNow } from '../data/clock.ts'
 import type { Reward } from '../data/rollout.ts'
@@ -21,21 +22,34 @@ interface Deps extends Writer {
   readonly again: CreditJob['again']
 }
 
-/**
- * @param force what is about a span that an outline does not know is of the whole rollout then, since nobody else can tell any more
- * @returns those that could not be placed, or whose rollout was never credited
- */
-export async function creditLate(deps: Deps, late: readonly LateReward[], force = false): Promise<LateReward[]> {
+interface LateOptions {
+  /** See Storage. */
+  readonly arrived?: Promise<readonly LateReward[]> | undefined
+  /** What is about a span that an outline does not know is of the whole rollout then, since nobody else can tell any more. */
+  readonly force?: boolean
+}
+
+/** @returns those that could not be placed, or whose rollout was never credited */
+export async function creditLate(
+  deps: Deps,
+  late: readonly LateReward[],
+  { arrived = Promise.resolve(late), force = false }: LateOptions = {},
+): Promise<LateReward[]> {
   if (late.length === 0) return []
   const byRollout = new Map<string, LateReward[]>()
-  for (const one of late) {
-    const key = routeKey(one.rollout_id, one.attempt_id)
-    const own = byRollout.get(key)
-    if (own) own.push(one)
-    else byRollout.set(key, [one])
-  }
   const responses = await spansOfResponses(deps, late)
-  const placed: LateReward[] = []
+  // What is read to credit them is asked for first.
+  const known = setImmediate().then(() => knownRewards(deps, late))
+  const ready = arrived.then((all) => {
+    for (const one of all) {
+      const key = routeKey(one.rollout_id, one.attempt_id)
+      const own = byRollout.get(key)
+      if (own) own.push(one)
+      else byRollout.set(key, [one])
+    }
+    return all
+  })
+  const placed = new Set<LateReward>()
   const inPlace: Become = (row, key, stored) => {
     const own = byRollout.get(key)!
     const late = own.length === 1 ? own[0]!.rewards : own.flatMap((one) => one.rewards)
@@ -48,7 +62,7 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
     const fresh = unknownOf(added, rewards)
     let { spans, covered_until } = row
     for (const one of own) {
-      placed.push(one)
+      placed.add(one)
       if (fresh.length > 0) spans += one.items
       covered_until = Math.max(covered_until, one.received_at)
     }
@@ -56,10 +70,9 @@ export async function creditLate(deps: Deps, late: readonly LateReward[], force 
     const all = { ...rewards, given: [...rewards.given, ...fresh] }
     return outline ? creditFromOutline(covering, outline, all) : creditAlongCourse(covering, all)
   }
-  const after = record(deps, late)
-  await Promise.all([after, deps.again(late, inPlace, { after })])
-  const done = new Set(placed)
-  return late.filter((one) => !done.has(one))
+  const after = Promise.all([ready, known]).then(([all, known]) => record(deps, all, known))
+  await Promise.all([after, deps.again(late, inPlace, { ready, after })])
+  return (await ready).filter((one) => !placed.has(one))
 }
 
 /** It names a rollout, a trace or a session, so that its place need not be looked for. */
@@ -106,9 +119,13 @@ async function spansOfResponses({ client, run }: Writer, late: readonly LateRewa
   return new Map(rows.map(({ response_id, span_id }) => [response_id, span_id]))
 }
 
+/** Of these, what the ledger holds. */
+async function knownRewards({ run, storedRewards }: Deps, late: readonly LateReward[]): Promise<ReadonlySet<string>> {
+  return new Set(await run(() => storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))))
+}
+
 /** In the ledger, once however often they are sent. */
-async function record({ insert, run, storedRewards }: Deps, late: readonly LateReward[]): Promise<void> {
-  const known = new Set(await run(() => storedRewards(late.flatMap(({ rewards }) => rewards.map(({ reward_id }) => reward_id)))))
+async function record({ insert }: Deps, late: readonly LateReward[], known: ReadonlySet<string>): Promise<void> {
   const now = steadyNow()
   const ledger = openRows()
   const targets = openRows()

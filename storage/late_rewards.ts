@@ -5,6 +5,7 @@
 
 import { steadyNow } from '../data/clock.ts'
 import type { Dialect } from '../data/dialect.ts'
+import { SCORE } from '../data/evaluation.ts'
 import { rewardsOf } from '../data/reward_reading.ts'
 import type { Problem, Rollout } from '../data/rollout.ts'
 import { routeKey, splitKey } from '../data/routing.ts'
@@ -12,11 +13,17 @@ import { readItem } from '../data/scan.ts'
 import type { Item } from '../data/span.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { keysOf, mayBeStray, targetKey, targetsOf, waitingRewards, type Stray } from '../data/stray_rewards.ts'
-import type { LateReward, Storage, KnownRollout } from './storage.ts'
+import type { KnownRollout, LateReward, RolloutKey, Storage, Stored } from './storage.ts'
 
 export interface LateRewards {
   /** How many wait for their rollout. */
   readonly waiting: number
+  /**
+   * Takes those of a batch that stand in traces made up for them, while it is being stored: what they are about is found and read meanwhile.
+   * @param hints what of it names another rollout is not taken
+   * @returns whether there are any
+   */
+  expect(batch: SpanBatch, hints: readonly string[], stored: Promise<Stored>): boolean
   /** Takes item i of a batch, stored already, if it is a reward that says what it is about. */
   take(batch: SpanBatch, i: number): boolean
   /** Takes the traces all of whose items are such rewards. */
@@ -32,9 +39,24 @@ export interface LateRewards {
 }
 
 type Late = LateReward & Pick<Stray, 'problems'>
+type Known = ReadonlyMap<string, KnownRollout>
 
-interface Found {
+interface Taken {
   readonly stray: Stray
+  /** Undefined for what is stored. */
+  readonly expected?: Expected | undefined
+}
+
+/** What is being stored. */
+interface Expected {
+  /** What was found already of what it is about, and others with it. */
+  readonly known: Promise<Known>
+  /** Items of its batch that are refused for good; null where nothing was stored, of which the sender is told. */
+  readonly refused: Promise<ReadonlySet<number> | null>
+  readonly i: number
+}
+
+interface Found extends Taken {
   readonly rollout: KnownRollout
 }
 
@@ -56,28 +78,59 @@ export interface LateRewardsOptions {
 const MAX_WAITING = 100_000
 /** So many are looked up together. */
 const TOGETHER = 10_000
+const NOTHING: Known = new Map()
 /** A reward is read by itself here, not at its place in a run. */
 const ALONE = { judged: new Uint8Array() }
 
 export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach, givenUp, report }: LateRewardsOptions): LateRewards {
   const waiting = waitingRewards(MAX_WAITING)
-  let taken: Stray[] = []
+  /** Those of its items that were taken before it was stored. */
+  const expected = new WeakMap<SpanBatch, ReadonlySet<number>>()
+  let taken: Taken[] = []
 
-  function takeItem(item: Item): boolean {
-    if (item.trace_id === '') return false
+  function readStray(item: Item): Stray | null {
+    if (item.trace_id === '') return null
     const targets = targetsOf(item, dialects, joinKeys)
-    if (targets.length === 0) return false
+    if (targets.length === 0) return null
     const problems: Problem[] = []
     const rewards = rewardsOf(item, -1, dialects, { lineage: ALONE, problems })
-    taken.push({ trace_id: item.trace_id, targets, rewards, problems, items: 1, since: steadyNow() })
+    return { trace_id: item.trace_id, targets, rewards, problems, items: 1, since: steadyNow() }
+  }
+
+  /** Most batches are not looked through: only their first item is asked. */
+  function expect(batch: SpanBatch, hints: readonly string[], stored: Promise<Stored>): boolean {
+    if (batch.count === 0 || !mayBeStray(batch, 0)) return false
+    const strays = new Map<number, Stray>()
+    for (let i = 0; i < Math.min(batch.count, TOGETHER); i++) {
+      const item = !hints[i] && mayBeStray(batch, i) ? readItem(batch, i) : undefined
+      const stray = item && item.attributes[SCORE.detached] === true ? readStray(item) : null
+      if (stray) strays.set(i, stray)
+    }
+    if (strays.size === 0) return false
+    // What is not found, for whatever reason, is looked up again.
+    const known = storage.findTargets([...new Set([...strays.values()].flatMap(({ targets }) => targets))]).catch(() => NOTHING)
+    const refused = stored.then(
+      ({ refused }) => new Set(refused.flatMap((place) => (place.batch === batch ? place.i : []))),
+      () => null,
+    )
+    for (const [i, stray] of strays) taken.push({ stray, expected: { known, refused, i } })
+    expected.set(batch, new Set(strays.keys()))
     return true
+  }
+
+  function take(batch: SpanBatch, i: number): boolean {
+    if (expected.get(batch)?.has(i)) return true
+    const stray = mayBeStray(batch, i) ? readStray(readItem(batch, i)) : null
+    if (stray) taken.push({ stray })
+    return stray !== null
   }
 
   function takeTraces(items: readonly Item[]): Set<string> {
     const isStray = (item: Item) => targetsOf(item, dialects, joinKeys).length > 0
     const others = new Set(items.filter((item) => !isStray(item)).map(({ trace_id }) => trace_id))
-    const strays = items.filter(({ trace_id }) => !others.has(trace_id))
-    return new Set(strays.filter(takeItem).map(({ trace_id }) => trace_id))
+    const strays = items.flatMap((item) => (others.has(item.trace_id) ? [] : (readStray(item) ?? [])))
+    for (const stray of strays) taken.push({ stray })
+    return new Set(strays.map(({ trace_id }) => trace_id))
   }
 
   async function resolve(): Promise<void> {
@@ -94,15 +147,50 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     }
   }
 
-  async function resolveSome(strays: readonly Stray[]): Promise<void> {
-    const known = await storage.findTargets([...new Set(strays.flatMap(({ targets }) => targets))])
-    const found: Found[] = []
-    for (const stray of strays) {
-      const rollout = stray.targets.map((target) => known.get(target)).find((one) => one !== undefined) ?? openOne(stray)
-      if (rollout) found.push({ stray, rollout })
+  async function resolveSome(strays: readonly Taken[]): Promise<void> {
+    const known = await lookUp(strays)
+    const rolloutOf = ({ targets }: Stray) => known.get(targets.find((target) => known.has(target)) ?? '')
+    const closed: Found[] = []
+    const others: Taken[] = []
+    for (const { stray, expected } of strays) {
+      const rollout = rolloutOf(stray)
+      if (rollout && !isOpen(keyOf(rollout))) closed.push({ stray, expected, rollout })
+      else others.push({ stray, expected })
+    }
+    const credited = arrived(closed).then((some) => some.map(lateOf))
+    // Credit is waited for, so that it comes first and has ClickHouse for itself.
+    const again = new Set<Late>((await storage.creditLate(closed.map(lateOf), credited)) as Late[])
+    for (const { stray } of await arrived(others)) {
+      const rollout = rolloutOf(stray) ?? openOne(stray)
+      if (rollout) again.add(lateOf({ stray, rollout }))
       else givenUp(waiting.add(stray).length)
     }
-    await give(found)
+    await settle(await credited, again)
+  }
+
+  async function lookUp(strays: readonly Taken[]): Promise<Known> {
+    const known = new Map<string, KnownRollout>()
+    const early = new Set(strays.map(({ expected }) => expected?.known))
+    for (const some of early) for (const [target, rollout] of (await some) ?? NOTHING) known.set(target, rollout)
+    const others = strays.filter(({ stray }) => !stray.targets.some((target) => known.has(target)))
+    if (others.length === 0) return known
+    const found = await storage.findTargets([...new Set(others.flatMap(({ stray }) => stray.targets))])
+    for (const [target, rollout] of found) known.set(target, rollout)
+    return known
+  }
+
+  /** Those that are stored, once it is known which are. */
+  async function arrived<T extends Taken>(some: readonly T[]): Promise<T[]> {
+    const early = new Set(some.map(({ expected }) => expected?.refused))
+    const refused = new Map<Expected['refused'] | undefined, ReadonlySet<number> | null>()
+    for (const one of early) if (one) refused.set(one, await one)
+    const now = steadyNow()
+    return some.flatMap((one) => {
+      if (!one.expected) return one
+      if (refused.get(one.expected.refused)?.has(one.expected.i) !== false) return []
+      // Stamped anew, for it covers what was stored of it.
+      return { ...one, stray: { ...one.stray, since: now } }
+    })
   }
 
   /** A run that is going on is not known to storage, but may be open here. */
@@ -116,39 +204,34 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     return key === undefined ? undefined : splitKey(key)
   }
 
-  async function give(found: readonly Found[]): Promise<void> {
-    if (found.length === 0) return
-    const late = found.map(
-      ({ stray: { trace_id, rewards, problems, items, since }, rollout: { rollout_id, attempt_id, group_id } }): Late => {
-        return { trace_id, rollout_id, attempt_id, group_id, rewards, problems, items, received_at: since }
-      },
-    )
-    const again = new Set<LateReward>(late.filter(({ rollout_id, attempt_id }) => isOpen(routeKey(rollout_id, attempt_id))))
-    // Either may be lost with this process: the next finds the raw records, and what was done already is not done twice. Credit is waited for,
-    // so that it comes first and has ClickHouse for itself.
-    const left = await storage.creditLate(late.filter((one) => !again.has(one)))
-    await storage.join(late)
-    for (const one of left) again.add(one)
+  /** Either may be lost with this process: the next finds the raw records, and what was done already is not done twice. */
+  async function settle(credited: readonly Late[], again: ReadonlySet<Late>): Promise<void> {
+    const all = new Set([...credited, ...again])
+    if (all.size === 0) return
+    await storage.join([...all])
     const traces = new Map<string, string[]>()
-    for (const one of late) {
+    for (const one of all) {
       if (!again.has(one)) {
         report(one.problems)
         continue
       }
-      const key = routeKey(one.rollout_id, one.attempt_id)
+      const key = keyOf(one)
       traces.set(key, [...(traces.get(key) ?? []), one.trace_id])
     }
     for (const [key, traceIds] of traces) attach(key, traceIds)
   }
 
   /** Those that waited for it are looked up again, now that they will be found. */
-  const wake = (keys: readonly string[]) => void taken.push(...waiting.take(keys))
+  const wake = (keys: readonly string[]) => {
+    for (const stray of waiting.take(keys)) taken.push({ stray })
+  }
 
   return {
     get waiting() {
       return waiting.size
     },
-    take: (batch, i) => mayBeStray(batch, i) && takeItem(readItem(batch, i)),
+    expect,
+    take,
     takeTraces,
     resolve,
     opened(key) {
@@ -160,3 +243,11 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     committed: wake,
   }
 }
+
+function lateOf({ stray, rollout }: Found): Late {
+  const { trace_id, rewards, problems, items, since } = stray
+  const { rollout_id, attempt_id, group_id } = rollout
+  return { trace_id, rollout_id, attempt_id, group_id, rewards, problems, items, received_at: since }
+}
+
+const keyOf = ({ rollout_id, attempt_id }: RolloutKey): string => routeKey(rollout_id, attempt_id)

@@ -225,9 +225,10 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     findTargets: (keys) => run(() => findTargets(client, keys)),
     join,
     coveredByOld: (rollouts) => run(() => coveredByOld(client, rollouts, ttl)),
-    creditLate: (late) => creditLate(lateCredit, late),
+    creditLate: (late, arrived) => creditLate(lateCredit, late, { arrived }),
     async addRewards({ rollout_id, attempt_id, covered_until }, rewards) {
-      await creditLate(lateCredit, [{ trace_id: '', rollout_id, attempt_id, rewards, items: 0, received_at: covered_until }], true)
+      const late = { trace_id: '', rollout_id, attempt_id, rewards, items: 0, received_at: covered_until }
+      await creditLate(lateCredit, [late], { force: true })
     },
     lastRevisions: lastUsedRevisions,
     // Whoever asks what to resume is the process that assembles, and credit is resumed with it.

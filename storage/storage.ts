@@ -97,8 +97,9 @@ export interface Storage {
   /**
    * Credits rollouts that are stored by rewards that came after them, and their groups. Resolves with those that only a new revision
    * can take in.
+   * @param arrived those of them that are stored, where that is not known yet: what they need is read meanwhile, and nothing is written before
    */
-  creditLate(late: readonly LateReward[]): Promise<LateReward[]>
+  creditLate(late: readonly LateReward[], arrived?: Promise<readonly LateReward[]>): Promise<LateReward[]>
   /** Credits a rollout by rewards that came for it when it could take in nothing else any more. */
   addRewards(rollout: Pick<Rollout, 'rollout_id' | 'attempt_id' | 'covered_until'>, rewards: readonly Reward[]): Promise<void>
   /**

