@@ -4,7 +4,7 @@
 import { exportResponse, type Encoding } from '../data/otlp_answer.ts'
 import { fromJson } from '../data/otlp_json.ts'
 import { parseJson } from '../data/parse_json.ts'
-import { scan } from '../data/scan.ts'
+import { scan, type Scanned } from '../data/scan.ts'
 import type { Lease } from './admission.ts'
 import { Refused, type Context, type Outputs } from './component.ts'
 import { gathering } from './gather.ts'
@@ -62,7 +62,7 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
   const take: Take = async (signal, encoding, read) => {
     const lease = open()
     try {
-      const message = await unlessFailed(async () => protobufOf(signal, encoding, await read(lease)))
+      const message = await messageOf(signal, encoding, () => read(lease))
       const answer = copied(signals[signal].small[encoding], message)
       if (!answer) return await alone(signal, encoding, message)
       lease.end() // of its own memory nothing is needed any more
@@ -74,7 +74,7 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
 
   async function alone(signal: OtlpSignal, encoding: Encoding, message: Buffer): Promise<Uint8Array> {
     const { pass, accepted, refused } = signals[signal]
-    const { batch, rejected } = await unlessFailed(async () => scan(signal, message))
+    const { batch, rejected } = scanned(signal, message)
     try {
       if (batch.count > 0) await pass(batch)
     } catch (error) {
@@ -87,10 +87,21 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
     return exportResponse(signal, rejected, encoding)
   }
 
-  /** Counts a request that cannot be read. */
-  async function unlessFailed<T>(read: () => Promise<T>): Promise<T> {
+  // Both count a request that cannot be read.
+
+  async function messageOf(signal: OtlpSignal, encoding: Encoding, read: () => Buffer | Promise<Buffer>): Promise<Buffer> {
     try {
-      return await read()
+      const body = await read()
+      return encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body
+    } catch (error) {
+      requests.failure(1)
+      throw error
+    }
+  }
+
+  function scanned(signal: OtlpSignal, message: Buffer): Scanned {
+    try {
+      return scan(signal, message)
     } catch (error) {
       requests.failure(1)
       throw error
@@ -102,12 +113,9 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
 
 /** The answer to a request of which a copy was made; undefined where none was. */
 function copied(copy: Copy, message: Buffer): Promise<Uint8Array> | undefined {
-  let settled: Settled
-  const answer = new Promise<Uint8Array>((resolve, reject) => {
-    settled = (bytes, error) => (error === undefined ? resolve(bytes) : reject(error as Error))
+  let tell: Settled
+  if (!copy(message, 0, message.length, (bytes, error) => tell(bytes, error))) return undefined
+  return new Promise<Uint8Array>((resolve, reject) => {
+    tell = (bytes, error) => (error === undefined ? resolve(bytes) : reject(error as Error))
   })
-  return copy(message, 0, message.length, settled!) ? answer : undefined
 }
-
-const protobufOf = (signal: OtlpSignal, encoding: Encoding, body: Buffer): Buffer =>
-  encoding === 'json' ? fromJson(signal, parseJson(body.toString())) : body
