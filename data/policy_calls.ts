@@ -5,8 +5,9 @@ import { chains } from './chains.ts'
 import { unfit } from './completeness.ts'
 import { globs } from './glob.ts'
 import { place } from './place.ts'
-import { AS_GIVEN, outcome, type GivenReward, type Outcome, type RewardOptions, type StepReward } from './rewards.ts'
+import { AS_GIVEN, outcome, type Outcome, type RewardOptions, type StepReward } from './rewards.ts'
 import type { Call, Moment, Reject, Rollout, Transition } from './rollout.ts'
+import type { GivenReward } from './standing.ts'
 import type { SpanTree } from './tree.ts'
 
 /** Lists of globs; an empty list takes everything. */

@@ -7,8 +7,9 @@ import { createHash } from 'node:crypto'
 import { toolKey } from '../credit/air.ts'
 import type { EarningTool } from '../credit/assign.ts'
 import type { RewardDimension } from '../data/dialect.ts'
-import { AS_GIVEN, standing, type GivenReward, type RewardOptions } from '../data/rewards.ts'
+import { AS_GIVEN, type RewardOptions } from '../data/rewards.ts'
 import type { Course, Moment, Reward, Rollout, Tool } from '../data/rollout.ts'
+import { standing, type GivenReward } from '../data/standing.ts'
 import type { SpanTree } from '../data/tree.ts'
 
 export interface Outline {
