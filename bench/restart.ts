@@ -13,6 +13,7 @@ const SPANS = 8_192
 const BATCH = 512
 const IN_FLIGHT = 16
 const POLL_MS = 100
+const QUIET_MS = 60_000
 
 export async function restart(open: number): Promise<void> {
   const leyden = await startLeyden({ rootGrace: '1h' })
@@ -25,10 +26,16 @@ export async function restart(open: number): Promise<void> {
     await leyden.killAndRestart()
     const up = performance.now()
     const early = await megabytes(leyden.pid)
-    while ((await leyden.openRollouts()) < rollouts) await sleep(POLL_MS)
-    const resumed = performance.now()
+    const resumed = await resumedAt(leyden, rollouts)
     const cells = [
-      ...[rollouts, spans, seconds(up - start), seconds(resumed - up), seconds(1_000 * (await cpuSeconds(leyden.pid)))],
+      ...[
+        rollouts,
+        await leyden.openRollouts(),
+        spans,
+        seconds(up - start),
+        seconds(resumed - up),
+        seconds(1_000 * (await cpuSeconds(leyden.pid))),
+      ],
       ...[
         seconds(1_000 * ((await cpuSeconds(leyden.clickhouse.pid)) - before)),
         Math.round(early),
@@ -39,6 +46,19 @@ export async function restart(open: number): Promise<void> {
   } finally {
     await leyden.stop()
   }
+}
+
+/** When as many are open again, or none has been opened for long: then the table shows how many are missing. */
+async function resumedAt(leyden: Leyden, rollouts: number): Promise<number> {
+  let open = 0
+  let last = performance.now()
+  while (open < rollouts && performance.now() < last + QUIET_MS) {
+    await sleep(POLL_MS)
+    const now = await leyden.openRollouts()
+    if (now !== open) last = performance.now()
+    open = now
+  }
+  return last
 }
 
 /** Passes over the load, each with ids of its own, until so many rollouts are open. Returns how many spans that took. */
@@ -60,6 +80,6 @@ async function fill(leyden: Leyden, { requests, spans }: Load, open: number): Pr
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`
 
-const HEADER = ['open rollouts', 'spans', 'until it serves', 'until all are open'].concat([
+const HEADER = ['open rollouts', 'open again', 'spans', 'until it serves', 'until all are open'].concat([
   ...['CPU', 'of its ClickHouse', 'MB when it serves', 'peak MB'],
 ])
