@@ -169,14 +169,12 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
   }
 
   async function lookUp(strays: readonly Taken[]): Promise<Known> {
-    const known = new Map<string, KnownRollout>()
-    const early = new Set(strays.map(({ expected }) => expected?.known))
-    for (const some of early) for (const [target, rollout] of (await some) ?? NOTHING) known.set(target, rollout)
+    const early = await Promise.all(new Set(strays.flatMap(({ expected }) => expected?.known ?? [])))
+    const known = early.length === 1 ? early[0]! : new Map(early.flatMap((some) => [...some]))
     const others = strays.filter(({ stray }) => !stray.targets.some((target) => known.has(target)))
     if (others.length === 0) return known
     const found = await storage.findTargets([...new Set(others.flatMap(({ stray }) => stray.targets))])
-    for (const [target, rollout] of found) known.set(target, rollout)
-    return known
+    return new Map([...known, ...found])
   }
 
   /** Those that are stored, once it is known which are. */
