@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { connect, type Server } from 'node:net'
-import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 
@@ -18,6 +18,8 @@ interface Started {
   /** Every request that the handler got, in order: its target, some fields and its body, or why there was none. */
   readonly seen: string[]
   readonly limits: string[]
+  /** Lets requests go on that wait for long. */
+  release(): void
   /** How many of them node:http read. */
   byNode(): number
   stop(): Promise<void>
@@ -27,6 +29,8 @@ interface Started {
 async function start(kind: 'plain' | 'node', options: HttpServerOptions = {}): Promise<Started> {
   const seen: string[] = []
   const limits: string[] = []
+  let release = () => {}
+  const gate = new Promise<void>((resolve) => (release = resolve))
   const open = createAdmission({ request_limit_mib: 1 }, () => {})
   const handle: HttpHandler = async (request) => {
     const wish = request.header('x-wish')
@@ -39,7 +43,7 @@ async function start(kind: 'plain' | 'node', options: HttpServerOptions = {}): P
     }
     try {
       if (wish === 'wait') await turn()
-      if (wish === 'long') await sleep(100)
+      if (wish === 'long') await gate
       if (wish === 'refuse') throw new BodyError(415, 'refused')
       const body = await readBody(request, 500_000, lease)
       if (wish === 'late') await turn()
@@ -69,7 +73,7 @@ async function start(kind: 'plain' | 'node', options: HttpServerOptions = {}): P
     else others.close().closeAllConnections()
     expect(pool.used()).toBe(0)
   }
-  return { port, seen, limits, byNode: () => byNode, stop }
+  return { port, seen, limits, release, byNode: () => byNode, stop }
 }
 
 /** Sends pieces, each in a segment of its own, and returns all that is answered until the connection is closed. */
@@ -302,6 +306,8 @@ test('what is sent behind a request that waits is kept, and where there is no ro
     bytesOf({ first: 'POST /v1/logs HTTP/1.1', fields: ['Host: here', 'Content-Length: 0', ...fields], body: Buffer.alloc(0) })
   const behind = Buffer.concat([...Array<Buffer>(30).fill(request(`x-long: ${'x'.repeat(4_000)}`)), request('Connection: close')])
   const talks = Array.from({ length: 40 }, () => talk(server.port, [request('x-wish: long'), behind], false))
+  await expect.poll(() => server.limits.length, { timeout: 10_000 }).toBeGreaterThan(0)
+  server.release()
   const answered = (await Promise.all(talks)).map((answers) => answers.split('HTTP/1.1 200').length - 1)
   expect(new Set(answered)).toEqual(new Set([0, 32]))
   expect(new Set(server.limits)).toEqual(new Set(['bytes_in_flight']))
