@@ -6,28 +6,22 @@ import { createHash } from 'node:crypto'
 import { steadyNow } from '../data/clock.ts'
 import { giveWay } from '../data/give_way.ts'
 import type { Reject, Reward, Rollout, Transition } from '../data/rollout.ts'
-import { outline, type Outlined } from './outline.ts'
 import { reasonOf, REFUSED, storeApart, type Refused } from './refused.ts'
 import { Unassemblable } from './revisions.ts'
 import {
-  KEY_COLUMNS,
-  MEMBER_COLUMNS,
-  OUTLINE_COLUMNS,
-  putKeys,
-  putMembers,
-  putOutline,
-  putReject,
-  putReward,
-  putRewardTarget,
-  putRolloutRow,
-  rolloutRow,
-  REJECT_COLUMNS,
-  REWARD_COLUMNS,
-  REWARD_TARGET_COLUMNS,
-  ROLLOUT_COLUMNS,
-} from './rollout_rows.ts'
+  KEYS,
+  MEMBERS,
+  OUTLINES,
+  REJECTS,
+  REWARD_TARGETS,
+  REWARDS,
+  ROLLOUTS,
+  TRANSITIONS,
+  type Named,
+  type Table,
+} from './rollout_tables.ts'
+import { putReject } from './rollout_rows.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
-import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
 
 /** Larger blocks only cost memory. */
 const BLOCK_BYTES = 16_000_000
@@ -43,7 +37,7 @@ interface RolloutWriter {
 }
 
 /** Rollouts that become live together. What was added is held as rows, not as rollouts. */
-export interface Commit {
+interface Commit {
   add(rollouts: readonly Rollout[], isNew: (reward: Reward) => boolean): Promise<void>
   /** @returns those that were refused: they do not become live. */
   done(): Promise<readonly Revision[]>
@@ -54,22 +48,8 @@ interface Options {
   count(name: string, n: number): void
 }
 
-interface Named {
-  readonly name: string
-  readonly columns: string
-}
-
-/** Rows of one table. */
-interface Table<T> extends Named {
-  /** What of a rollout is stored together or not at all. */
-  of(rollout: Rollout): readonly T[]
-  put(rows: Rows, rollout: Rollout, one: T, at: number): void
-  /** The call or span that it is about. */
-  about?(one: T): Partial<Reject>
-}
-
 /** Whose row it is. */
-export type Revision = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision'>
+type Revision = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision'>
 
 interface Row<R> {
   readonly of: R
@@ -90,45 +70,6 @@ interface Block<R> {
 interface Rejected {
   readonly of: Revision
   readonly reject: Reject
-}
-
-const TRANSITIONS: Table<Rollout> = {
-  ...{ name: 'transition_rows', columns: TRANSITION_COLUMNS },
-  of: (rollout) => (rollout.transitions.length > 0 ? [rollout] : []),
-  put: (rows, rollout, _, at) => putTransitions(rows, rollout, at),
-}
-const REJECTS: Table<Reject> = {
-  ...{ name: 'rejects', columns: REJECT_COLUMNS, of: ({ rejects }) => rejects, put: putReject },
-  about: ({ span_id, policy }) => ({ span_id, policy }),
-}
-const REWARDS: Table<Reward> = {
-  ...{ name: 'rewards', columns: REWARD_COLUMNS, of: ({ rewards }) => rewards, put: putReward },
-  about: ({ span_id }) => ({ span_id }),
-}
-const REWARD_TARGETS: Table<Reward> = { ...REWARDS, name: 'reward_targets', columns: REWARD_TARGET_COLUMNS, put: putRewardTarget }
-const MEMBERS: Table<Rollout> = {
-  ...{ name: 'rollout_members', columns: MEMBER_COLUMNS, of: (rollout) => [rollout] },
-  put: (rows, rollout, _, at) => putMembers(rows, rollout, at),
-}
-const KEYS: Table<Rollout> = {
-  ...{ name: 'rollout_keys', columns: KEY_COLUMNS, of: (rollout) => [rollout] },
-  put: (rows, rollout, _, at) => putKeys(rows, rollout, at),
-}
-const OUTLINES: Table<Rollout> = {
-  ...{ name: 'outlines', columns: OUTLINE_COLUMNS, of: (rollout) => [rollout] },
-  put: (rows, rollout, _, at) => putOutline(rows, rollout, outlineOf(rollout).outline, at),
-}
-const ROLLOUTS: Table<Rollout> = {
-  ...{ name: 'rollouts', columns: ROLLOUT_COLUMNS, of: (rollout) => [rollout] },
-  put: (rows, rollout, _, at) => putRolloutRow(rows, rolloutRow(rollout, outlineOf(rollout)), at),
-}
-
-/** Both of these tables ask for it. */
-const outlined = new WeakMap<Rollout, Outlined>()
-function outlineOf(rollout: Rollout): Outlined {
-  const known = outlined.get(rollout) ?? outline(rollout)
-  outlined.set(rollout, known)
-  return known
 }
 
 /** What a rollout's row makes live is there before it. */
@@ -229,7 +170,7 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
   }
 
   async function store<R extends Revision>(table: Named, { bytes, rows }: Block<R>, abort?: AbortSignal): Promise<Refused<Row<R>>[]> {
-    if (rows.length === 0) return []
+    if (bytes.count === 0) return []
     const all = written(bytes)
     try {
       await send(table, all, rows, abort)

@@ -1,0 +1,76 @@
+// What of a rollout goes into which table.
+
+import type { Reject, Reward, Rollout } from '../data/rollout.ts'
+import { outline, type Outlined } from './outline.ts'
+import {
+  KEY_COLUMNS,
+  MEMBER_COLUMNS,
+  OUTLINE_COLUMNS,
+  putKeys,
+  putMembers,
+  putOutline,
+  putReject,
+  putReward,
+  putRewardTarget,
+  putRolloutRow,
+  rolloutRow,
+  REJECT_COLUMNS,
+  REWARD_COLUMNS,
+  REWARD_TARGET_COLUMNS,
+  ROLLOUT_COLUMNS,
+} from './rollout_rows.ts'
+import type { Rows } from './row_binary.ts'
+import { putTransitions, TRANSITION_COLUMNS } from './transition_rows.ts'
+
+export interface Named {
+  readonly name: string
+  readonly columns: string
+}
+
+/** Rows of one table. */
+export interface Table<T> extends Named {
+  /** What of a rollout is stored together or not at all. */
+  of(rollout: Rollout): readonly T[]
+  put(rows: Rows, rollout: Rollout, one: T, at: number): void
+  /** The call or span that it is about. */
+  about?(one: T): Partial<Reject>
+}
+
+export const TRANSITIONS: Table<Rollout> = {
+  ...{ name: 'transition_rows', columns: TRANSITION_COLUMNS },
+  of: (rollout) => (rollout.transitions.length > 0 ? [rollout] : []),
+  put: (rows, rollout, _, at) => putTransitions(rows, rollout, at),
+}
+export const REJECTS: Table<Reject> = {
+  ...{ name: 'rejects', columns: REJECT_COLUMNS, of: ({ rejects }) => rejects, put: putReject },
+  about: ({ span_id, policy }) => ({ span_id, policy }),
+}
+export const REWARDS: Table<Reward> = {
+  ...{ name: 'rewards', columns: REWARD_COLUMNS, of: ({ rewards }) => rewards, put: putReward },
+  about: ({ span_id }) => ({ span_id }),
+}
+export const REWARD_TARGETS: Table<Reward> = { ...REWARDS, name: 'reward_targets', columns: REWARD_TARGET_COLUMNS, put: putRewardTarget }
+export const MEMBERS: Table<Rollout> = {
+  ...{ name: 'rollout_members', columns: MEMBER_COLUMNS, of: (rollout) => [rollout] },
+  put: (rows, rollout, _, at) => putMembers(rows, rollout, at),
+}
+export const KEYS: Table<Rollout> = {
+  ...{ name: 'rollout_keys', columns: KEY_COLUMNS, of: (rollout) => [rollout] },
+  put: (rows, rollout, _, at) => putKeys(rows, rollout, at),
+}
+export const OUTLINES: Table<Rollout> = {
+  ...{ name: 'outlines', columns: OUTLINE_COLUMNS, of: (rollout) => [rollout] },
+  put: (rows, rollout, _, at) => putOutline(rows, rollout, outlineOf(rollout).outline, at),
+}
+export const ROLLOUTS: Table<Rollout> = {
+  ...{ name: 'rollouts', columns: ROLLOUT_COLUMNS, of: (rollout) => [rollout] },
+  put: (rows, rollout, _, at) => putRolloutRow(rows, rolloutRow(rollout, outlineOf(rollout)), at),
+}
+
+/** Both of these tables ask for it. */
+const outlined = new WeakMap<Rollout, Outlined>()
+function outlineOf(rollout: Rollout): Outlined {
+  const known = outlined.get(rollout) ?? outline(rollout)
+  outlined.set(rollout, known)
+  return known
+}
