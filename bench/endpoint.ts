@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url'
 
 import { startClickHouse } from './clickhouse.ts'
 import { ownDecoder } from './endpoint_decoder.ts'
-import { startEndpoint, startPipeline, startWhole, type MeasuredLeyden } from './endpoint_leyden.ts'
+import { ENDPOINT_FLAGS, startEndpoint, startPipeline, startWhole, type MeasuredLeyden } from './endpoint_leyden.ts'
 import { chatClient, quantile, type ChatClient, type Sent } from './endpoint_load.ts'
 import { cpuSeconds, end, peakMegabytes } from './processes.ts'
 import { formatTable } from './table.ts'
@@ -164,9 +164,9 @@ async function atOnce(targets: readonly Target[], seconds: number): Promise<void
   console.log(formatTable(['', 'requests/s', 'to the proxy', 'requests per CPU-second', 'to the proxy'], rows))
 }
 
-/** A process that tells its port. */
+/** A process that tells its port. It is started as the endpoint is: helper threads of what stands around that are no part of what it adds. */
 async function startPeer(file: string, ...args: string[]): Promise<{ child: ChildProcess; port: number }> {
-  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args)
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, { execArgv: ENDPOINT_FLAGS })
   const [port] = (await once(child, 'message')) as [number]
   return { child, port }
 }

@@ -18,9 +18,9 @@ export interface MeasuredLeyden {
 }
 
 /** As docker-compose.yaml starts it. */
-const ENDPOINT_FLAGS = [
+export const ENDPOINT_FLAGS = [
   ...['--min-semi-space-size=32', '--max-semi-space-size=32', '--initial-old-space-size=64'],
-  ...['--no-parallel-scavenge', '--v8-pool-size=1'],
+  ...['--no-parallel-scavenge', '--v8-pool-size=1', `--import=${new URL('../cli/answer_first.js', import.meta.url).href}`],
 ]
 /** What is measured is that calls are stored; rollouts close afterwards. */
 const PIPELINE = 'connectors: {rollouts: {root_grace: 1h, idle_timeout: 1h}}'
