@@ -21,7 +21,7 @@ test.runIf(process.platform === 'linux')(
   async () => {
     const flags = ['--v8-pool-size=2', '--import', PRELOADED, '-e', NICENESS]
     const [main, ...others] = JSON.parse((await promisify(execFile)(process.execPath, flags)).stdout) as [number, ...number[]]
-      expect(others.slice(0, 3)).toEqual([19, 19, 19])
+    expect(others.slice(0, 3)).toEqual([19, 19, 19])
     expect(others.length).toBeGreaterThan(3)
     for (const nice of others.slice(3)) expect(nice).toBe(main)
   },
