@@ -2,7 +2,7 @@
 
 import { forgetHead, head, readHeadField } from './head.ts'
 import { knownMeanings, knownTexts } from './known_texts.ts'
-import { isPlain, plain } from './plain_text.ts'
+import { passPlain, plain } from './plain_text.ts'
 import { open, skip, tag, type Cursor } from './wire.ts'
 
 /** Keys repeat from span to span; of values the short ones do: models, operations, roles. */
@@ -62,7 +62,7 @@ const found = { start: 0, end: 0 }
 
 /** That of an attribute's key. */
 function findKey(c: Cursor, end: number): void {
-  if (!isPlain(c.bytes, c.pos, end)) return findText(c, 10, open(c, end))
+  if (passPlain(c.bytes, c.pos, end) === 0) return findText(c, 10, open(c, end))
   found.start = plain.key
   found.end = plain.key + plain.keyLength
   c.pos = plain.end

@@ -6,8 +6,8 @@ import { findKey, keyTable, type KeyTable } from './key_table.ts'
 import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
 import { findEnvelope } from './known_envelopes.ts'
 import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
-import { passed, passPlain, passPlainField } from './plain_fields.ts'
-import { isPlain, plain } from './plain_text.ts'
+import { passPlainField } from './plain_fields.ts'
+import { passPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
 import { NAMED, named, unnamed, type Rejected } from './refusal.ts'
 import { requestOf } from './request.ts'
@@ -149,7 +149,7 @@ function span(s: Scan, end: number): void {
       next = passPlain(bytes, pos + 1, end)
       if (next > 0) {
         parts++
-        const key = findKey(table, bytes, passed.key, passed.keyLength)
+        const key = findKey(table, bytes, plain.key, plain.keyLength)
         if (key >= 0) slots[slot + key] = pos + 1
       }
     } else next = passPlainField(bytes, pos, end, columns, at)
@@ -173,7 +173,7 @@ function spanField(s: Scan, end: number, at: number): void {
   const { c } = s
   const columns = s.columns.cells
   const field = tag(c, end)
-  if (field === 74) attributeField(s, end)
+  if (field === 74) anyAttribute(s, end)
   else if (field === 10) columns[at + COLUMN.trace_id] = id(c, end, 16)
   else if (field === 18) columns[at + COLUMN.span_id] = id(c, end, 8)
   else if (field === 34) columns[at + COLUMN.parent_span_id] = id(c, end, 8)
@@ -281,11 +281,18 @@ function nested(s: Scan, end: number, shape: Shape): void {
 function attributeField(s: Scan, end: number): void {
   const { c } = s
   const slot = c.pos
+  const next = passPlain(c.bytes, slot, end)
+  if (next === 0) return anyAttribute(s, end)
   s.parts++
-  if (isPlain(c.bytes, slot, end)) {
-    c.pos = plain.end
-    return remember(s, slot, plain.key, plain.keyLength)
-  }
+  c.pos = next
+  remember(s, slot, plain.key, plain.keyLength)
+}
+
+/** The same of one that is not plain. */
+function anyAttribute(s: Scan, end: number): void {
+  const { c } = s
+  const slot = c.pos
+  s.parts++
   const valueEnd = open(c, end)
   let key = 0
   let keyLength = 0
