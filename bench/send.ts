@@ -2,7 +2,7 @@
 
 import { once } from 'node:events'
 import { Agent, request, type IncomingMessage } from 'node:http'
-import { connect, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2'
+import { connect, type ClientHttp2Session, type IncomingHttpHeaders, type SecureClientSessionOptions } from 'node:http2'
 
 export interface Sender {
   /** Resolves when the request is acknowledged. */
@@ -34,32 +34,44 @@ const WAITING = 1_000
 
 /** One message each way over node:http2: two thirds of what `@grpc/grpc-js`, which is built upon it, costs. */
 export function grpcSender(target: string): Sender {
-  const sessions: ClientHttp2Session[] = []
-  let turn = 0
-
-  function session(): ClientHttp2Session {
-    const place = turn++ % CONNECTIONS
-    const known = sessions[place]
-    if (known && !known.closed && !known.destroyed) return known
-    // What fails with it is told by its requests.
-    const fresh = connect(`http://${target}`, { maxSessionMemory: WAITING }).on('error', () => {})
-    return (sessions[place] = fresh)
-  }
-
+  const sessions = http2Sessions(`http://${target}`, { maxSessionMemory: WAITING })
   return {
     send(body) {
-      const head = Buffer.alloc(5)
-      head.writeUInt32BE(body.length, 1)
       return new Promise((resolve, reject) => {
-        const call = session().request(HEADERS)
+        const call = sessions.next().request(HEADERS)
         let status: unknown
         const look = (fields: IncomingHttpHeaders) => void (status ??= fields['grpc-status'])
         call.on('response', look).on('trailers', look).on('error', reject)
         call.on('close', () => (status === '0' ? resolve() : reject(new Error(`gRPC status ${status}`))))
-        call.resume().write(head)
+        call.resume().write(grpcPrefix(false, body.length))
         call.end(body)
       })
     },
-    close: () => sessions.forEach((session) => session.close()),
+    close: () => sessions.open.forEach((session) => session.close()),
   }
+}
+
+/** Connections, one after the other; where one has ended, another in its place. */
+export function http2Sessions(url: string, options: SecureClientSessionOptions = {}) {
+  const open: ClientHttp2Session[] = []
+  let turn = 0
+  function next(): ClientHttp2Session {
+    const place = turn++ % CONNECTIONS
+    const known = open[place]
+    if (known && !known.closed && !known.destroyed) return known
+    // What fails with it is told by its requests.
+    const fresh = connect(url, options).on('error', () => {})
+    return (open[place] = fresh)
+  }
+  return { next, open }
+}
+
+export const GRPC_PREFIX_BYTES = 5
+
+/** Of a gRPC message: whether it is compressed, and its length. */
+export function grpcPrefix(compressed: boolean, length: number): Buffer {
+  const bytes = Buffer.alloc(GRPC_PREFIX_BYTES)
+  bytes[0] = compressed ? 1 : 0
+  bytes.writeUInt32BE(length, 1)
+  return bytes
 }
