@@ -15,7 +15,7 @@ const hex = (digits: number) => Array.from({ length: digits }, () => '123456789a
 
 /** Times at which words borrow from each other, and none at all. */
 const time = () =>
-  oneOf('1', '4294967295', '4294967296', '1764500000000000000', '1764500004294967295', `17645${hex(3).replace(/\D/g, '7')}00000000000`)
+  oneOf('0', '1', '4294967295', '4294967296', '1764500000000000000', '1764500004294967295', `17645${hex(3).replace(/\D/g, '7')}00000000000`)
 
 function span() {
   const value = oneOf(

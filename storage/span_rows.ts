@@ -157,13 +157,15 @@ function writeTime(view: DataView, at: number, source: Buffer, offset: number): 
   return high < 0 ? writeWords(view, at, -1, LARGEST) : writeWords(view, at, word(source, offset), high)
 }
 
-/** 0 where the span was not ended, or ended before it began. */
+/** 0 where the span says no start (a start of 0 is none), was not ended, or ended before it began. */
 function writeDuration(view: DataView, at: number, source: Buffer, start: number, end: number): number {
   if (start === 0 || end === 0 || isBefore(source, end, start)) return writeWords(view, at, 0, 0)
   const low = word(source, end)
   const startLow = word(source, start)
+  const startHigh = word(source, start + 4)
+  if ((startLow | startHigh) === 0) return writeWords(view, at, 0, 0)
   const borrowed = lessThan(low, startLow) ? 1 : 0
-  return writeWords(view, at, (low - startLow) | 0, (word(source, end + 4) - word(source, start + 4) - borrowed) | 0)
+  return writeWords(view, at, (low - startLow) | 0, (word(source, end + 4) - startHigh - borrowed) | 0)
 }
 
 /** A 64-bit integer of two words. */

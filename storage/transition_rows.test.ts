@@ -119,6 +119,18 @@ test('numbers that ClickHouse or JSON cannot hold cost themselves and not the ro
   ])
 })
 
+test('a call whose start is not known has no duration', async () => {
+  const prompt = [question]
+  await commit(
+    chained('unstarted', [
+      { prompt, completion: answer, start_time: 0n, end_time: 1_764_500_000_000_000_000n },
+      { prompt, completion: answer, start_time: 1_764_500_000_000_000_000n, end_time: 1_764_500_000_000_000_007n },
+    ]),
+  )
+  const stored = await storage.rows("SELECT duration FROM transitions WHERE rollout_id = 'unstarted' ORDER BY step")
+  expect(stored.map(({ duration }) => Number(duration))).toEqual([0, 7])
+})
+
 test('every column of a transition holds what the transition says, and no reward is NULL', async () => {
   const one = rollout({ rollout_id: 'whole', calls: 2, covered_until: 1_764_000_001_000 })
   const call: Call = {

@@ -78,12 +78,16 @@ function putTransition(
   putString(rows, t.credit_method)
   putUInt8(rows, 1) // credit_version: NULL until the group is credited
   putUInt64(rows, call.start_time)
-  putUInt64(rows, call.end_time > call.start_time ? call.end_time - call.start_time : 0n)
+  putUInt64(rows, durationOf(call))
   putUsage(rows, call.usage ?? {})
   putArray(rows, t.flags, putString)
   putUInt64(rows, insertedAt)
   rows.count++
 }
+
+/** 0 where no start is known: what is left of an end would be its whole time since 1970. */
+const durationOf = ({ start_time, end_time }: Transition['call']): bigint =>
+  start_time > 0n && end_time > start_time ? end_time - start_time : 0n
 
 const isCount = (n: number | null): n is number => Number.isSafeInteger(n) && n! >= 0
 
