@@ -36,7 +36,10 @@ const PATH = {
 } as const
 
 /** Listens. `stop` resolves when the calls in flight are answered. */
-export async function serveGrpc({ transport, address, option, authenticate, signals, ...options }: GrpcOptions, { take, copy }: Taking) {
+export async function serveGrpc(
+  { transport, address, option, authenticate, signals, ...options }: GrpcOptions,
+  { take, copy, untaken }: Taking,
+) {
   const server = SERVERS[transport]({
     ...options,
     ...address,
@@ -45,6 +48,7 @@ export async function serveGrpc({ transport, address, option, authenticate, sign
     copies: new Map(signals.map((signal) => [PATH[signal], copy(signal)])),
     authenticate: authenticate && ((call) => authenticate(call.metadata)),
     errorOf: statusOf,
+    untaken,
   })
   const { port } = await server.listen().catch((error: unknown) => {
     throw listenError(error, address, option)

@@ -15,6 +15,8 @@ export interface Taking {
   readonly take: Take
   /** The same for a small request in protobuf, of which a copy is made. */
   copy(signal: OtlpSignal): Copy
+  /** Counts a request that could not be read, of which take() does not know. */
+  untaken(): void
 }
 
 /** `open` leases the memory that requests hold. */
@@ -108,7 +110,7 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
     }
   }
 
-  return { take, copy: (signal) => signals[signal].small.protobuf }
+  return { take, copy: (signal) => signals[signal].small.protobuf, untaken: () => requests.failure(1) }
 }
 
 /** The answer to a request of which a copy was made; undefined where none was. */

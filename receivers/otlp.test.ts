@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
+import http2 from 'node:http2'
 import { createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 
@@ -16,6 +17,7 @@ import { readItem } from '../data/scan.ts'
 import { detached, type SpanBatch } from '../data/span_batch.ts'
 import { Refused, type Outputs, type Receiver } from '../pipeline/component.ts'
 import { conforms, configure, problems, testContext, type TestContext } from '../test/conformance.ts'
+import { sendGrpc, sendHttp } from '../test/otlp/client.ts'
 import otlp from './otlp.ts'
 
 conforms(otlp, { protocols: { grpc: null, http: null } })
@@ -29,13 +31,25 @@ interface Started {
   readonly receiver: Receiver
   readonly context: TestContext
   readonly batches: SpanBatch[]
+  /** Requests by how they ended. */
+  readonly outcomes: Record<string, number>
   /** host:port by protocol. */
   readonly grpc: string
   readonly http: string
 }
 
 async function start({ protocols = {}, next }: { protocols?: Record<string, object>; next?: Outputs } = {}): Promise<Started> {
+  const outcomes: Record<string, number> = {}
   const context = testContext({ id: 'otlp', kind: 'receiver' })
+  const { counter } = context
+  context.counter = (name, labels) => {
+    const counted = counter(name, labels)
+    const outcome = labels?.outcome ?? ''
+    return (n) => {
+      counted(n)
+      if (name === 'receiver_requests') outcomes[outcome] = (outcomes[outcome] ?? 0) + n
+    }
+  }
   const onFreePorts = { grpc: { endpoint: 'localhost:0', ...protocols.grpc }, http: { endpoint: 'localhost:0', ...protocols.http } }
   const receiver = configure(otlp, { protocols: onFreePorts }, context)
   running.push(receiver)
@@ -43,7 +57,7 @@ async function start({ protocols = {}, next }: { protocols?: Record<string, obje
   const keep = async (items: readonly SpanBatch[]) => void batches.push(...items.map(detached))
   await receiver.start(next ?? { traces: keep, logs: keep })
   const endpoint = (server: string) => String(context.lines.find(({ text }) => text === `info Starting ${server} server`)!.fields!.endpoint)
-  return { receiver, context, batches, grpc: endpoint('GRPC'), http: endpoint('HTTP') }
+  return { receiver, context, batches, outcomes, grpc: endpoint('GRPC'), http: endpoint('HTTP') }
 }
 
 const GZIP = { compression: 'gzip' as never }
@@ -119,6 +133,57 @@ test('a body over the limit is refused, packed or not', async () => {
   expect((await post(http, '/v1/traces', large)).status).toBe(413)
   expect((await post(http, '/v1/traces', gzipSync(large), { 'content-encoding': 'gzip' })).status).toBe(413)
   expect((await post(http, '/v1/traces', traces(IDS))).status).toBe(200)
+})
+
+test.each(['own', 'grpc-js'])('a gRPC message that cannot be read is counted as a request that failed: %s', async (transport) => {
+  const { grpc: endpoint, outcomes } = await start({ protocols: { grpc: { transport, max_recv_msg_size_mib: 1 } } })
+  const session = http2.connect(`http://${endpoint}`)
+  const path = '/opentelemetry.proto.collector.trace.v1.TraceService/Export'
+  const send = (body: Buffer, coding: string) =>
+    sendGrpc(session, { path, headers: { 'grpc-encoding': coding }, body, compressed: coding !== 'identity' })
+  const good = fromJson('traces', JSON.parse(traces(IDS)))
+  const answers = [
+    await send(Buffer.from('nonsense'), 'gzip'),
+    await send(good, 'snappy'),
+    await send(Buffer.alloc(2 ** 21), 'identity'),
+    await send(gzipSync(Buffer.alloc(2 ** 21)), 'gzip'),
+    await send(Buffer.from('nonsense'), 'identity'),
+    await send(good, 'identity'),
+  ]
+  expect(answers.map(({ grpc_code }) => grpc_code)).toEqual([13, 12, 8, 8, 3, 0])
+  expect(outcomes).toEqual({ failure: 5, success: 1 })
+
+  const half = session
+    .request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' })
+    .on('error', () => {})
+  half.write(Buffer.from([0, 0, 0, 0, 9, 1]))
+  await send(good, 'identity')
+  half.close(http2.constants.NGHTTP2_CANCEL)
+  await expect.poll(() => outcomes).toEqual({ failure: 6, success: 2 })
+  session.destroy()
+})
+
+test('a body that cannot be read is counted as a request that failed', async () => {
+  const { http: endpoint, outcomes } = await start({ protocols: { http: { max_request_body_size: 2 ** 20 } } })
+  const port = Number(endpoint.split(':')[1])
+  const headers = { 'content-type': 'application/x-protobuf' }
+  const send = (body: Buffer, coding = 'identity') =>
+    sendHttp(port, { method: 'POST', path: '/v1/traces', headers: { ...headers, 'content-encoding': coding }, body })
+  const good = fromJson('traces', JSON.parse(traces(IDS)))
+  const answers = [
+    await send(Buffer.from('nonsense'), 'gzip'),
+    await send(good, 'snappy'),
+    await send(Buffer.alloc(2 ** 21)),
+    await send(gzipSync(Buffer.alloc(2 ** 21)), 'gzip'),
+    await send(Buffer.from('nonsense')),
+    await send(good),
+  ]
+  expect(answers.map(({ status }) => status)).toEqual([400, 415, 413, 413, 400, 200])
+  expect(outcomes).toEqual({ failure: 5, success: 1 })
+
+  const half = { 'content-length': '9', ...headers }
+  await sendHttp(port, { method: 'POST', path: '/v1/traces', headers: half, body: Buffer.from('x'), abort_after_bytes: 1 })
+  await expect.poll(() => outcomes).toEqual({ failure: 6, success: 1 })
 })
 
 test('a fault behind the receiver is logged and leaves the data with the client; back-pressure only does the latter', async () => {

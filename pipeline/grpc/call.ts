@@ -20,6 +20,8 @@ export interface Call extends GrpcCall, Recipient, Body {
   /** When this stage began. */
   since: number
   cancelled: boolean
+  /** Neither its method got it, nor may its client not call. */
+  untaken: boolean
   /** How much of it is in the hands of its method, and whether that has a copy and does not know of the call. */
   handled: number
   isCopied: boolean
@@ -42,6 +44,7 @@ export function newCall(method: GrpcMethod, settle: (call: Call, answer: Uint8Ar
     stage: 'receiving',
     since: 0,
     cancelled: false,
+    untaken: true,
     handled: 0,
     isCopied: false,
     prefix: 0,
@@ -59,6 +62,7 @@ export function newCall(method: GrpcMethod, settle: (call: Call, answer: Uint8Ar
 export function cleared(call: Call): Call {
   call.stage = 'receiving'
   call.cancelled = false
+  call.untaken = true
   call.isCopied = false
   call.prefix = 0
   call.length = 0

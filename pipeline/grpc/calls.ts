@@ -15,7 +15,10 @@ import { createRequestReader, type Request } from './request.ts'
 import type { Streams } from './streams.ts'
 
 /** What all connections of a server share. */
-export interface Service extends Pick<GrpcServerOptions, 'methods' | 'copies' | 'authenticate' | 'errorOf' | 'onError' | 'limited'> {
+export interface Service extends Pick<
+  GrpcServerOptions,
+  'methods' | 'copies' | 'authenticate' | 'errorOf' | 'untaken' | 'onError' | 'limited'
+> {
   readonly limits: GrpcLimits
   readonly pool: Pool
   readonly gunzip: Gunzip
@@ -86,7 +89,7 @@ export function createCalls(
       call.deadline = request.timeout === undefined ? undefined : now + request.timeout
       call.since = now
       authenticate(call)
-      pool.reserve(call.headerBytes)
+      hold(call)
       streams.add(call)
       if (endStream) end(call, now)
     } catch (error) {
@@ -109,8 +112,18 @@ export function createCalls(
       throw new Failure(code, message, details)
     }
     call.authenticated?.catch((error: unknown) => {
+      call.untaken = false
       if (call.stage === 'receiving' && !call.cancelled) fail(call, service.errorOf(error), true)
     })
+  }
+
+  function hold(call: Call): void {
+    try {
+      pool.reserve(call.headerBytes)
+    } catch (error) {
+      service.untaken?.()
+      throw error
+    }
   }
 
   function whole(call: Call, bytes: Buffer, start: number, to: number, now: number): boolean {
@@ -147,6 +160,7 @@ export function createCalls(
     const { copy, authenticated, settled } = call
     if (!copy || authenticated || !copy(bytes, start, to, settled)) return false
     call.isCopied = true
+    call.untaken = false
     running(call, to - start, now)
     return true
   }
@@ -180,17 +194,22 @@ export function createCalls(
   function start(call: Call): Promise<Uint8Array> {
     if (call.authenticated || call.compressed === 1) return runLater(call)
     try {
-      return call.method(bodies.message(call), call)
+      return run(call, bodies.message(call))
     } catch (error) {
       return Promise.reject(error as Error)
     }
+  }
+
+  function run(call: Call, message: Buffer): Promise<Uint8Array> {
+    call.untaken = false
+    return call.method(message, call)
   }
 
   async function runLater(call: Call): Promise<Uint8Array> {
     await call.authenticated
     if (call.cancelled) return EMPTY
     const message = bodies.message(call)
-    return call.compressed === 1 ? runUnpacked(call, message) : call.method(message, call)
+    return call.compressed === 1 ? runUnpacked(call, message) : run(call, message)
   }
 
   async function runUnpacked(call: Call, packed: Buffer): Promise<Uint8Array> {
@@ -198,7 +217,7 @@ export function createCalls(
     bodies.release(call)
     service.handling(reserved)
     try {
-      return call.cancelled ? EMPTY : await call.method(unpacked, call)
+      return call.cancelled ? EMPTY : await run(call, unpacked)
     } finally {
       service.handling(-reserved)
       pool.release(reserved)
@@ -248,6 +267,7 @@ export function createCalls(
   function remove(call: Call): void {
     if (!streams.delete(call)) return
     pool.release(call.headerBytes)
+    if (call.untaken) service.untaken?.()
     removed(call)
   }
 

@@ -67,6 +67,11 @@ export interface GrpcServerOptions extends Partial<GrpcLimits> {
   readonly authenticate?: ((call: GrpcCall) => Promise<void> | undefined) | undefined
   /** What the client is told about an error that a method or `authenticate` threw, or about Refused, when memory is used up. */
   readonly errorOf: (error: unknown) => GrpcStatus
+  /**
+   * Told of each call that neither its method got nor `authenticate` refused: its message did not come whole, was too large, could not be
+   * unpacked, or found no room.
+   */
+  readonly untaken?: (() => void) | undefined
   /** Told of the server's own mistakes, which cost a connection each. */
   readonly onError: (error: unknown) => void
   /** Told each time a client runs into a limit. */

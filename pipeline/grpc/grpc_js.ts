@@ -13,7 +13,7 @@ import {
   ServerInterceptingCall,
   setLogVerbosity,
   type handleUnaryCall,
-  type ServerInterceptor,
+  type ServerInterceptingCallInterface,
   type ServerUnaryCall,
 } from '@grpc/grpc-js'
 
@@ -24,9 +24,9 @@ const FLOW_CONTROL_WINDOW = 8 << 20
 
 export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   setLogVerbosity(logVerbosity.NONE) // it would write to the console by itself
-  const { host, port, tls, authenticate } = options
+  const { host, port, tls, authenticate, untaken } = options
   const limits = { ...DEFAULT_LIMITS, ...options }
-  const grpc = new Server({ ...channelOptions(limits), interceptors: authenticate ? [asking(authenticate)] : [] })
+  const grpc = new Server({ ...channelOptions(limits), interceptors: [watching] })
   for (const [path, method] of options.methods) grpc.register(path, handling(method), asIs, asIs, 'unary')
   let calls = 0
 
@@ -38,22 +38,34 @@ export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   server.maxConnections = limits.maxConnections
   server.on('drop', () => options.limited('connections'))
 
-  /** Asks who calls when a call's metadata has come, which is before its message does. */
-  function asking(ask: NonNullable<typeof authenticate>): ServerInterceptor {
-    return (_method, call) =>
-      new ServerInterceptingCall(call, {
-        start: (next) =>
-          next({
-            async onReceiveMetadata(metadata, pass) {
-              try {
-                await ask({ metadata: (name) => valueOf(metadata, name), deadline: undefined, cancelled: false })
-              } catch (error) {
-                return call.sendStatus(statusOf(error))
-              }
-              pass(metadata)
-            },
-          }),
-      })
+  /** Asks who calls when a call's metadata has come, which is before its message does, and sees whether its method gets that. */
+  function watching(_method: unknown, call: ServerInterceptingCallInterface): ServerInterceptingCall {
+    let messages = 0
+    let isTold = false
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          async onReceiveMetadata(metadata, pass) {
+            try {
+              await authenticate?.({ metadata: (name) => valueOf(metadata, name), deadline: undefined, cancelled: false })
+            } catch (error) {
+              isTold = true
+              return call.sendStatus(statusOf(error))
+            }
+            pass(metadata)
+          },
+          onReceiveMessage(message, pass) {
+            messages++
+            pass(message)
+          },
+          onReceiveHalfClose(pass) {
+            isTold = messages === 1
+            pass()
+          },
+          // The end of each call, answered or not.
+          onCancel: () => void (isTold || untaken?.()),
+        }),
+    })
   }
 
   function handling(method: GrpcMethod): handleUnaryCall<Buffer, Buffer> {

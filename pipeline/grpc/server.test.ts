@@ -142,15 +142,18 @@ describe.each([
     ['later', async (known: boolean) => (await sleep(20), known || raise('no token'))],
   ])('who calls is asked, and refused %s, before the method runs', async (_when, answer) => {
     let runs = 0
+    let untaken = 0
     const { port, stats } = await serve({
       method: async (message) => (runs++, message),
       authenticate: (call) => answer(call.metadata('authorization') === 'Bearer abc') as Promise<void> | undefined,
+      untaken: () => void untaken++,
     })
     const on = client(port)
     await expect(call(on, Buffer.alloc(500_000))).rejects.toMatchObject({ code: 2, details: 'no token' })
     expect(runs).toBe(0)
     await call(on, Buffer.alloc(99), { metadata: { authorization: 'Bearer abc' } })
     expect(stats().bytesInFlight ?? 0).toBe(0)
+    expect(untaken).toBe(0)
   })
 
   const raise = (message: string): never => {
