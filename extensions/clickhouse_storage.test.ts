@@ -42,12 +42,16 @@ test('a server that is away is waited for, and health says so', async () => {
   await extension.shutdown?.()
 })
 
-test('a folder that cannot be written is told with the option that names it', async () => {
-  const extension = configure(clickhouse_storage, { url: `embedded:${import.meta.filename}/data` })
-  await expect(extension.start?.()).rejects.toThrow(
-    /ENOTDIR.*clickhouse_storage\.test\.ts.*; set extensions::test::url to embedded:<folder>/,
-  )
-})
+/** In /proc nobody can make a folder, not even below one that is there. */
+test.each([`${import.meta.filename}/data`, '/proc/leyden', '/proc/leyden/data'])(
+  'the folder %s, which cannot be made, is told with the option that names it',
+  async (folder) => {
+    const extension = configure(clickhouse_storage, { url: `embedded:${folder}` })
+    await expect(extension.start?.()).rejects.toThrow(
+      /^E[A-Z]+: .*, mkdir '.*'; set extensions::test::url to embedded:<folder>, a folder that can be written$/,
+    )
+  },
+)
 
 test.each(['clickhouse://localhost:9000', 'localhost:8123', 'embedded:'])('the url %s is refused', (url) => {
   expect(problems(clickhouse_storage, { url })).toEqual([

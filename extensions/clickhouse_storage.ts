@@ -48,7 +48,7 @@ export default extension({
 })
 
 /** Of a folder that cannot be made or written. */
-const FOLDER_ERRORS = ['EACCES', 'EEXIST', 'ENOTDIR', 'EPERM', 'EROFS']
+const FOLDER_ERRORS = ['EACCES', 'EEXIST', 'ENOENT', 'ENOTDIR', 'EPERM', 'EROFS']
 
 /** The system's message names the folder; what would be right is said here. */
 function advised(error: NodeJS.ErrnoException, id: string): Error {

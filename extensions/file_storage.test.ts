@@ -182,6 +182,9 @@ test('the folder is of one process, and made unless that is not wanted', async (
   await expect(configure(fileStorage, { directory, create_directory: false }).start!()).rejects.toThrow(
     /^extensions::test::directory: ENOENT/,
   )
+  await expect(configure(fileStorage, { directory: '/proc/leyden/queue' }).start!()).rejects.toThrow(
+    /^extensions::test::directory: E[A-Z]+: .*, mkdir '/,
+  )
   const first = configure(fileStorage, { directory })
   await first.start!()
   const second = configure(fileStorage, { directory, timeout: '10ms' }, testContext({ id: 'file_storage/2' }))

@@ -1,6 +1,6 @@
 // A folder for queues that outlive the process: `sending_queue::storage: file_storage` puts a queue there.
 
-import { access, constants, mkdir, readdir } from 'node:fs/promises'
+import { access, constants, readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 import { extension } from '../pipeline/component.ts'
@@ -9,6 +9,7 @@ import { lockFolder } from '../pipeline/disk/folder_lock.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
 import { messageOf } from '../pipeline/retry.ts'
 import { duration, flag, number, text } from '../pipeline/schema.ts'
+import { makeFolder } from '../storage/make_folder.ts'
 
 const MIB = 1024 * 1024
 const SEGMENT_BYTES = 64 * MIB
@@ -71,7 +72,7 @@ export default extension({
       api,
       async start() {
         try {
-          if (create_directory) await mkdir(folder, { recursive: true, mode: 0o750 })
+          if (create_directory) await makeFolder(folder, 0o750)
           await access(folder, constants.R_OK | constants.W_OK)
           unlock = await lockFolder(folder, timeout)
         } catch (error) {

@@ -2,12 +2,13 @@
 // starts it again should it die. The child is detached: other processes may be using it too.
 
 import { spawn } from 'node:child_process'
-import { open, mkdir } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { makeFolder } from '../make_folder.ts'
 import { ALREADY_SERVED, readAddress, type Address } from './address.ts'
 
 const START_MS = 30_000
@@ -26,7 +27,7 @@ export interface EmbeddedServer {
 
 export async function joinEmbedded(folder: string): Promise<EmbeddedServer> {
   requireChdb()
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolder(folder, 0o700)
   let closed = false
   let hold = await joinOrStart(folder)
   watch()
