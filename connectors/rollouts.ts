@@ -15,11 +15,11 @@ import { connector, Permanent, Refused, type Consumer } from '../pipeline/compon
 import { overflow, type Overflow } from '../pipeline/disk/overflow.ts'
 import type { QueueFolder } from '../pipeline/disk/persistent.ts'
 import { duration, extensionId, group, list, number, oneOf, text } from '../pipeline/schema.ts'
-import { addArrived, arriving, attachRewards, claimTraces, type Books } from '../storage/arrivals.ts'
+import { addArrived, arriving, attachRewards, claimTraces, type Arriving, type Books } from '../storage/arrivals.ts'
 import { lateRewards } from '../storage/late_rewards.ts'
 import { resumeOpen } from '../storage/resume.ts'
 import { nextRevisions, Unassemblable } from '../storage/revisions.ts'
-import { Unavailable, type RolloutKey, type Storage } from '../storage/storage.ts'
+import { Unavailable, type RolloutKey, type Storage, type Stored } from '../storage/storage.ts'
 
 const MIB = 1_048_576
 /** How often rollouts are looked through for those that are due, unless something is urgent. */
@@ -38,6 +38,9 @@ const CLOSE_TOGETHER = 500
 const CLOSE_BYTES = 24 * MIB
 /** Pause after storage or a pipeline failed; the rollouts concerned stay open. */
 const RETRY_MS = 2_000
+
+/** Mostly nothing of a batch is refused. */
+const NONE: readonly number[] = []
 
 /** What is told of a rollout when it is live: it is not held until then. */
 interface Closed {
@@ -137,23 +140,39 @@ export default connector({
       sweep = setInterval(() => performance.now() >= restUntil && scheduleClose(), SWEEP_MS)
     }
 
+    // In loops, since V8's `map` makes another kind of array once it is compiled, for which all that reads it has to be compiled again.
     async function store(sent: readonly SpanBatch[]): Promise<void> {
-      const batches = sent.map((batch) => inTraces(batch, options.join_keys))
-      const hints = batches.map((batch) => hintsOf(batch, options.group_by))
+      const batches: SpanBatch[] = []
+      const hints: (readonly string[])[] = []
+      for (const one of sent) {
+        const batch = inTraces(one, options.join_keys)
+        batches.push(batch)
+        hints.push(hintsOf(batch, options.group_by))
+      }
       const stored = storage.insertSpans(batches, hints)
-      const arrivals = batches.map((batch, b) => arriving(batch, hints[b]!))
+      const arrivals: Arriving[] = []
+      for (let b = 0; b < batches.length; b++) arrivals.push(arriving(batches[b]!, hints[b]!))
       for (const arrived of arrivals) claimTraces(books, arrived)
-      const expecting = batches.map((batch, b) => books.late.expect(batch, hints[b]!, stored))
-      if (expecting.includes(true)) scheduleClose()
-      const { rows, refused } = await stored.catch((error: unknown) => {
-        if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
-        throw error
-      })
-      const urgent = arrivals.map((arrived, b) => {
-        const aside = refused.flatMap(({ batch, i }) => (batch === arrived.batch ? i : []))
-        return addArrived(books, arrived, { rows: rows[b]!, refused: aside, homeless })
-      })
-      if (urgent.includes(true)) scheduleClose()
+      let urgent = false
+      for (const { batch, hints } of arrivals) if (books.late.expect(batch, hints, stored)) urgent = true
+      if (urgent) scheduleClose()
+      const { rows, refused } = await stored.catch(tooBusy)
+      if (addStored(arrivals, rows, refused)) scheduleClose()
+    }
+
+    function addStored(arrivals: readonly Arriving[], rows: Stored['rows'], refused: Stored['refused']): boolean {
+      let urgent = false
+      for (let b = 0; b < arrivals.length; b++) {
+        const arrived = arrivals[b]!
+        const aside = refused.length > 0 ? refused.flatMap(({ batch, i }) => (batch === arrived.batch ? i : [])) : NONE
+        if (addArrived(books, arrived, { rows: rows[b]!, refused: aside, homeless })) urgent = true
+      }
+      return urgent
+    }
+
+    function tooBusy(error: unknown): never {
+      if (error instanceof Unavailable) throw new Refused(error.message, error.retryAfterMs, { cause: error })
+      throw error
     }
 
     const homeless = (signal: string) => context.count('leyden_items_without_rollout', 1, { signal })
