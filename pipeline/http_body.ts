@@ -1,11 +1,10 @@
 // Reads the body of an HTTP request: within a limit, within what all requests together may hold, and uncompressed.
 
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
-import { gunzip, type ZlibOptions } from 'node:zlib'
 
 import type { Lease } from './admission.ts'
 import type { Header } from './auth.ts'
+import { unpack } from './gunzip.ts'
 
 /** A body that is not taken, with the status to answer. */
 export class BodyError extends Error {
@@ -79,31 +78,15 @@ function collect(request: IncomingMessage, maxBytes: number, lease: Lease, memor
 }
 
 async function unzip(sent: Buffer, maxBytes: number, lease: Lease): Promise<Buffer> {
-  const size = announcedSize(sent)
-  if (size > sent.length * LARGEST_RATIO) throw new BodyError(400, 'gzip: it is not whole')
-  return unzipWithin(sent, maxBytes, lease, Math.min(size, maxBytes))
+  const { unpacked } = await unpack(sent, {
+    maxBytes,
+    reserve: lease.add,
+    release: (bytes) => lease.add(-bytes),
+    inTurn: (work) => work(),
+    broken: (why) => new BodyError(400, `gzip: ${why}`),
+    tooLarge: () => tooLarge(maxBytes),
+  })
+  return unpacked
 }
-
-async function unzipWithin(sent: Buffer, maxBytes: number, lease: Lease, size: number): Promise<Buffer> {
-  lease.add(size)
-  try {
-    // One chunk with a byte to spare, so that the result is not copied.
-    return await unpack(sent, { maxOutputLength: Math.max(size, 1), chunkSize: Math.max(size + 1, 64) })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') throw new BodyError(400, `gzip: ${(error as Error).message}`)
-    if (size === maxBytes) throw tooLarge(maxBytes)
-  }
-  // Several members, or a lie: it gets as much as is allowed at all.
-  lease.add(-size)
-  return unzipWithin(sent, maxBytes, lease, maxBytes)
-}
-
-const unpack = promisify<Buffer, ZlibOptions, Buffer>(gunzip)
-
-/** Deflate makes 258 bytes of two bits at best: what is said to be more has lost its end, or lies, and takes no room from others. */
-const LARGEST_RATIO = 1_032
-
-/** The last four bytes of gzip: the size of its last member, which is all there is, nearly always. */
-const announcedSize = (sent: Buffer): number => (sent.length < 18 ? 0 : sent.readUInt32LE(sent.length - 4))
 
 const tooLarge = (maxBytes: number) => new BodyError(413, `the request body is larger than ${maxBytes} bytes`)

@@ -1,5 +1,6 @@
 // The otlp receiver against clients that it should not trust: TLS, who may send, and what one client can make it hold.
 
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -305,6 +306,24 @@ describe('one client cannot keep the others out:', () => {
     const answers = await Promise.all([send(), send(), send(), send()])
     expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400])
     expect(context.counts.receiver_limit_hits).toBeUndefined()
+  })
+
+  test('a body whose end is damaged takes no more room than it needs', async () => {
+    let release = () => {}
+    const stored = new Promise<void>((resolve) => (release = resolve))
+    const { port, context } = await start(
+      'http',
+      { max_request_body_size: 2 ** 21 },
+      { admission: { request_limit_mib: 2 }, next: { traces: () => stored } },
+    )
+    const send = byHttp(port)
+    const waiting = send(request('a'.repeat(500_000)), false)
+    const damaged = gzipSync(request(randomBytes(30_000).toString('hex')))
+    damaged.writeUInt32LE(2_000_000, damaged.length - 4)
+    expect(await send(damaged, true)).toBe('400')
+    expect(context.counts.receiver_limit_hits).toBeUndefined()
+    release()
+    expect(await waiting).toBe('ok')
   })
 
   test('what a small body unpacks to counts as well', async () => {
