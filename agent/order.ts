@@ -1,7 +1,7 @@
 // What passes between `leyden rollouts run` and its workers: an order a line on their standard input, a result a line on their standard
 // output. Names of fields are those of agent-lightning's store.
 
-import type { Status } from '../data/rollout.ts'
+import { isEnd, type End } from '../data/rollout.ts'
 
 /** One attempt of a rollout, to be run. */
 export interface Order {
@@ -29,19 +29,17 @@ export type Ids = Pick<Order, 'rollout_id' | 'task_id' | 'group_id' | 'group_siz
 export interface Result {
   readonly rollout_id: string
   readonly attempt_id: string
-  readonly status: Exclude<Status, ''>
+  readonly status: End
   readonly reward?: number
 }
-
-const STATUSES: readonly unknown[] = ['succeeded', 'failed', 'cancelled', 'timeout', 'limit'] satisfies Result['status'][]
 
 /** Null where the line is none: whatever else an agent prints. */
 export function readResult(line: string): Result | null {
   if (!line.startsWith('{')) return null
   try {
     const { rollout_id, attempt_id, status, reward } = JSON.parse(line) as Record<string, unknown>
-    if (typeof rollout_id !== 'string' || typeof attempt_id !== 'string' || !STATUSES.includes(status)) return null
-    const result = { rollout_id, attempt_id, status: status as Result['status'] }
+    if (typeof rollout_id !== 'string' || typeof attempt_id !== 'string' || !isEnd(status)) return null
+    const result = { rollout_id, attempt_id, status }
     return typeof reward === 'number' ? { ...result, reward } : result
   } catch {
     return null

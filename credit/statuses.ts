@@ -1,9 +1,9 @@
 // What a rollout that ended in each status counts as. A limit that the policy ran into is its own doing, so loops do not pay;
 // what was cancelled or timed out tells of the infrastructure.
 
-import type { Status, StatusRule } from '../data/rollout.ts'
+import type { End, Status, StatusRule } from '../data/rollout.ts'
 
-export const STATUS_RULES: Readonly<Record<Exclude<Status, ''>, StatusRule>> = {
+export const STATUS_RULES: Readonly<Record<End, StatusRule>> = {
   succeeded: 'as_scored',
   failed: 'as_scored',
   cancelled: 'left_out',

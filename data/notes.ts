@@ -4,7 +4,7 @@ import { EVALUATION } from './evaluation.ts'
 import { head, readHead } from './head.ts'
 import type { Stranger } from './item_reader.ts'
 import { knownTrace } from './known_traces.ts'
-import type { Rollout, Status } from './rollout.ts'
+import { isEnd, type End, type Rollout } from './rollout.ts'
 import { factsTaker, type Facts } from './routing.ts'
 import type { Attributes, Item, LogRecord, Span, Value } from './span.ts'
 import { sessionOf, textOf } from './values.ts'
@@ -14,7 +14,6 @@ export const END_EVENT = 'leyden.rollout.end'
 
 /** Far more than any run has; it bounds what one that repeats an attribute with ever new values costs. */
 const MAX_KEYS = 100_000
-const STATUSES: readonly string[] = ['succeeded', 'failed', 'cancelled', 'timeout', 'limit']
 
 export interface Notes extends Facts, Pick<Rollout, 'status' | 'complete' | 'started_at' | 'ended_at' | 'spans' | 'trace_ids'> {
   /** Values of the session and of the attributes that were to be noted. */
@@ -158,9 +157,9 @@ function distinctKeys(): Keys {
   }
 }
 
-function statusOf(end: LogRecord): Status {
+function statusOf(end: LogRecord): End {
   const said = [end.attributes['leyden.rollout.status'], end.attributes['status'], end.body, field(end.body, 'status')]
-  return (said.find((value) => STATUSES.includes(value as string)) ?? 'succeeded') as Status
+  return said.find(isEnd) ?? 'succeeded'
 }
 
 const field = (value: Value, key: string): Value | undefined =>

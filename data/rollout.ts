@@ -5,7 +5,11 @@ import type { AgentReading, CallReading, RewardReading, ToolReading } from './di
 import type { RewardOptions } from './rewards.ts'
 import type { SpanTree } from './tree.ts'
 
-export type Status = 'succeeded' | 'failed' | 'cancelled' | 'timeout' | 'limit' | ''
+const ENDS = ['succeeded', 'failed', 'cancelled', 'timeout', 'limit'] as const
+export type End = (typeof ENDS)[number]
+/** '' where it has not ended. */
+export type Status = End | ''
+export const isEnd = (value: unknown): value is End => ENDS.includes(value as End)
 export type AirClass = 'ok' | 'empty' | 'policy_error' | 'env_error'
 
 export interface Rollout {

@@ -1,5 +1,6 @@
 // Messages that are packed, within the memory for all of them.
 
+import { lanes } from '../../data/lanes.ts'
 import { unpack, type Unpacked, type Unpacking } from '../gunzip.ts'
 import type { Pool } from '../pool.ts'
 import { Failure, STATUS, type Limit } from './grpc.ts'
@@ -11,7 +12,7 @@ const AT_ONCE = 2
 
 export function createGunzip({ reserve, release }: Pool, maxBytes: number, limited: (limit: Limit) => void): Gunzip {
   const unpacking: Unpacking = {
-    ...{ maxBytes, reserve, release, inTurn: takingTurns() },
+    ...{ maxBytes, reserve, release, inTurn: lanes(AT_ONCE) },
     broken: (why) => new Failure(STATUS.internal, `the message cannot be unpacked: ${why}`),
     tooLarge() {
       limited('message_bytes')
@@ -19,21 +20,4 @@ export function createGunzip({ reserve, release }: Pool, maxBytes: number, limit
     },
   }
   return (packed) => unpack(packed, unpacking)
-}
-
-function takingTurns(): Unpacking['inTurn'] {
-  const turns: (() => void)[] = []
-  let running = 0
-
-  return async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    if (running === AT_ONCE) await new Promise<void>((turn) => turns.push(turn))
-    else running++
-    try {
-      return await work()
-    } finally {
-      const next = turns.shift()
-      if (next) next()
-      else running--
-    }
-  }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 import type { Session } from 'chdb'
 
-import { lanes } from '../lanes.ts'
+import { lanes } from '../../data/lanes.ts'
 
 export interface Statement {
   readonly sql: string
