@@ -35,3 +35,18 @@ export const placeInShared = (bytes: Buffer): number =>
 
 /** Copies within the shared memory. */
 export const copyShared = (to: number, from: number, end: number): void => void whole!.copyWithin(to, from, end)
+
+/** Copies `from` from `start` up to `end` into `to`, at `at`: both may be anywhere, and mostly are where they were the last time. */
+export function copyBytes(from: Buffer, start: number, end: number, to: Buffer, at: number): void {
+  if (from !== lastFrom) fromPlace = placeInShared((lastFrom = from))
+  if (to !== lastTo) toPlace = placeInShared((lastTo = to))
+  if (fromPlace === NOT_SHARED || toPlace === NOT_SHARED) {
+    lastFrom = lastTo = undefined // nobody's memory is held on to
+    from.copy(to, at, start, end)
+  } else copyShared(toPlace + at, fromPlace + start, fromPlace + end)
+}
+
+let lastFrom: Buffer | undefined
+let lastTo: Buffer | undefined
+let fromPlace = NOT_SHARED
+let toPlace = NOT_SHARED

@@ -4,8 +4,11 @@
 
 import { Socket, type OnReadOpts, type SocketConstructorOpts } from 'node:net'
 
+import { takeMemory } from '../data/shared_memory.ts'
+
 const READ_BYTES = 256 << 10
-const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+/** Shared, since all that is read is copied to where messages are. */
+let common: Buffer | undefined
 
 export interface Reader {
   /** Takes what was read; it must not keep the piece. */
@@ -18,6 +21,7 @@ export interface Reader {
 export function readDirectly(accepted: Socket, { receive, place }: Reader): Socket {
   const { _handle: handle, allowHalfOpen } = accepted as Inside
   if (!handle) return accepted.on('data', receive).pause()
+  const buffer = (common ??= takeMemory(READ_BYTES))
   const onread: OnReadOpts = {
     buffer: place ? () => place() ?? buffer : buffer,
     callback(bytes, into) {

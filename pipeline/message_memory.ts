@@ -1,5 +1,6 @@
 // Memory for messages that come in pieces, and whose length is announced: each byte is copied there once.
 
+import { copyBytes } from '../data/shared_memory.ts'
 import type { Pool } from './pool.ts'
 
 export interface Message {
@@ -36,7 +37,7 @@ export function createMessageMemory(pool: Pool): MessageMemory {
   }
 
   const isThere = ({ slot, got }: Message, bytes: Buffer, start: number): boolean =>
-    bytes.buffer === slot!.buffer && bytes.byteOffset + start === slot!.byteOffset + got
+    bytes.byteOffset + start === slot!.byteOffset + got && bytes.buffer === slot!.buffer
 
   return {
     begin,
@@ -44,7 +45,7 @@ export function createMessageMemory(pool: Pool): MessageMemory {
       const got = message.got + end - start
       if (!message.slot) begin(message)
       if (got > message.slot!.length) enlarge(message, got)
-      if (!isThere(message, bytes, start)) bytes.copy(message.slot!, message.got, start, end)
+      if (!isThere(message, bytes, start)) copyBytes(bytes, start, end, message.slot!, message.got)
       message.got = got
     },
     rest: ({ slot, got, length }) => (slot && slot.length > got ? slot.subarray(got, length) : undefined),

@@ -63,14 +63,18 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
     latestLength = -1
     changed = false
     const fields = read(input, from, to)
-    if (!changed && to - from <= REMEMBERED_BYTES) {
-      latestLength = input.copy(latest, 0, from, to)
-      latestFields = fields
-    }
+    if (!changed && to - from <= REMEMBERED_BYTES) remember(input, from, to, fields)
     return fields
   }
 
-  /** A few bytes: a loop is cheaper than a call out of JavaScript. */
+  // A few bytes each: a loop is cheaper than a call out of JavaScript.
+
+  function remember(input: Buffer, from: number, to: number, fields: readonly Field[] | undefined): void {
+    latestLength = to - from
+    for (let i = 0; i < latestLength; i++) latest[i] = input[from + i]!
+    latestFields = fields
+  }
+
   function saysTheSame(input: Buffer, from: number): boolean {
     for (let i = 0; i < latestLength; i++) if (latest[i] !== input[from + i]) return false
     return true
