@@ -17,11 +17,13 @@ const sizes = (calls: readonly (readonly SpanBatch[])[]) => calls.map((batches) 
 
 function recorder(fails: (batches: readonly SpanBatch[]) => Error | undefined = () => undefined) {
   const calls: (readonly SpanBatch[])[] = []
-  const pass = gathering(async (batches) => {
+  const gather = gathering(async (batches) => {
     calls.push([...batches])
     const error = fails(batches)
     if (error) throw error
   })
+  const pass = (batch: SpanBatch) =>
+    new Promise<void>((resolve, reject) => gather(batch, (error) => (error === undefined ? resolve() : reject(error as Error))))
   return { calls, pass }
 }
 

@@ -14,16 +14,14 @@ interface Group {
   bytes: number
 }
 
-interface Told {
-  resolve(): void
-  reject(error: unknown): void
-}
+/** Is called once: with what went wrong, if anything did. */
+export type Told = (error?: unknown) => void
 
 /**
  * Each request is told when its group is taken. What goes wrong with one of them, unless it is that there is no room, is its own affair: each
  * is tried alone.
  */
-export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>): (batch: SpanBatch) => Promise<void> {
+export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>): (batch: SpanBatch, told: Told) => void {
   let open: Group | undefined
 
   function begin(): Group {
@@ -37,23 +35,25 @@ export function gathering(next: (batches: readonly SpanBatch[]) => Promise<void>
     if (open !== group) return
     open = undefined
     next(group.batches).then(
-      () => group.told.forEach(({ resolve }) => resolve()),
+      () => group.told.forEach((told) => told()),
       (error: unknown) => failed(group, error),
     )
   }
 
   function failed({ batches, told }: Group, error: unknown): void {
-    if (told.length === 1 || error instanceof Refused) told.forEach(({ reject }) => reject(error))
-    else told.forEach(({ resolve, reject }, i) => next([batches[i]!]).then(resolve, reject))
+    if (told.length === 1 || error instanceof Refused) told.forEach((one) => one(error))
+    else batches.forEach((batch, i) => pass([batch], told[i]!))
   }
 
-  return (batch) => {
+  const pass = (batches: readonly SpanBatch[], told: Told): void => void next(batches).then(() => told(), told)
+
+  return (batch, told) => {
     const size = batch.body.length
-    if (size > MOST_BYTES) return next([batch])
+    if (size > MOST_BYTES) return pass([batch], told)
     if (open && open.bytes + size > MOST_BYTES) close(open)
     const group = (open ??= begin())
     group.batches.push(batch)
     group.bytes += size
-    return new Promise((resolve, reject) => group.told.push({ resolve, reject }))
+    group.told.push(told)
   }
 }

@@ -38,7 +38,7 @@ const PATH = {
 /** Listens. `stop` resolves when the calls in flight are answered. */
 export async function serveGrpc(
   { transport, address, option, authenticate, signals, ...options }: GrpcOptions,
-  { take, copy, untaken }: Taking,
+  { take, copy, taker, untaken }: Taking,
 ) {
   const server = SERVERS[transport]({
     ...options,
@@ -46,6 +46,7 @@ export async function serveGrpc(
     maxConnections: MAX_CONNECTIONS,
     methods: new Map(signals.map((signal) => [PATH[signal], exporting(signal, take)])),
     copies: new Map(signals.map((signal) => [PATH[signal], copy(signal)])),
+    takers: new Map(signals.map((signal) => [PATH[signal], taker(signal)])),
     authenticate: authenticate && ((call) => authenticate(call.metadata)),
     errorOf: statusOf,
     untaken,

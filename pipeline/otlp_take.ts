@@ -7,14 +7,16 @@ import { parseJson } from '../data/parse_json.ts'
 import { scan, type Scanned } from '../data/scan.ts'
 import type { Lease } from './admission.ts'
 import { Refused, type Context, type Outputs } from './component.ts'
-import { gathering } from './gather.ts'
+import { gathering, type Told } from './gather.ts'
 import type { OtlpSignal, Take } from './otlp_server.ts'
-import { smallRequests, type Copy, type Settled } from './small_requests.ts'
+import { smallRequests, type Copy, type Settled, type Taker } from './small_requests.ts'
 
 export interface Taking {
   readonly take: Take
   /** The same for a small request in protobuf, of which a copy is made. */
   copy(signal: OtlpSignal): Copy
+  /** The same for any in protobuf that is there. */
+  taker(signal: OtlpSignal): Taker
   /** Counts a request that could not be read, of which take() does not know. */
   untaken(): void
 }
@@ -37,7 +39,7 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
         signal,
         lease: open(),
         success: exportResponse(signal, [], encoding),
-        alone: (message) => alone(signal, encoding, message),
+        alone: (message, settled) => alone(signal, encoding, message, settled),
         async together(batch, count) {
           try {
             if (batch.count > 0) await pass([batch])
@@ -65,31 +67,56 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
     const lease = open()
     try {
       const message = await messageOf(signal, encoding, () => read(lease))
-      const answer = copied(signals[signal].small[encoding], message)
-      if (!answer) return await alone(signal, encoding, message)
-      lease.end() // of its own memory nothing is needed any more
-      return await answer
+      const copy = signals[signal].small[encoding]
+      return await promised((settled) => {
+        if (copy(message, 0, message.length, settled)) lease.end() // of its own memory nothing is needed any more
+        else alone(signal, encoding, message, settled)
+      })
     } finally {
       lease.end()
     }
   }
 
-  async function alone(signal: OtlpSignal, encoding: Encoding, message: Buffer): Promise<Uint8Array> {
-    const { pass, accepted, refused } = signals[signal]
-    const { batch, rejected } = scanned(signal, message)
-    try {
-      if (batch.count > 0) await pass(batch)
-    } catch (error) {
-      notTaken(signal, 1, rejected.length + batch.count, error)
-      throw error
+  function taker(signal: OtlpSignal): Taker {
+    const lease = open()
+    return (message, settled) => {
+      const size = message.length
+      try {
+        lease.add(size)
+      } catch (error) {
+        requests.failure(1)
+        return settled(NOTHING, error)
+      }
+      alone(signal, 'protobuf', message, (answer, error) => {
+        lease.add(-size)
+        settled(answer, error)
+      })
     }
-    refused(rejected.length)
-    accepted(batch.count)
-    requests.success(1)
-    return exportResponse(signal, rejected, encoding)
   }
 
-  // Both count a request that cannot be read.
+  function alone(signal: OtlpSignal, encoding: Encoding, message: Buffer, settled: Settled): void {
+    const { pass, accepted, refused } = signals[signal]
+    let scanned: Scanned
+    try {
+      scanned = scan(signal, message)
+    } catch (error) {
+      requests.failure(1)
+      return settled(NOTHING, error)
+    }
+    const { batch, rejected } = scanned
+    const told: Told = (error) => {
+      if (error !== undefined) {
+        notTaken(signal, 1, rejected.length + batch.count, error)
+        return settled(NOTHING, error)
+      }
+      refused(rejected.length)
+      accepted(batch.count)
+      requests.success(1)
+      settled(exportResponse(signal, rejected, encoding))
+    }
+    if (batch.count > 0) pass(batch, told)
+    else told()
+  }
 
   async function messageOf(signal: OtlpSignal, encoding: Encoding, read: () => Buffer | Promise<Buffer>): Promise<Buffer> {
     try {
@@ -101,23 +128,10 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
     }
   }
 
-  function scanned(signal: OtlpSignal, message: Buffer): Scanned {
-    try {
-      return scan(signal, message)
-    } catch (error) {
-      requests.failure(1)
-      throw error
-    }
-  }
-
-  return { take, copy: (signal) => signals[signal].small.protobuf, untaken: () => requests.failure(1) }
+  return { take, copy: (signal) => signals[signal].small.protobuf, taker, untaken: () => requests.failure(1) }
 }
 
-/** The answer to a request of which a copy was made; undefined where none was. */
-function copied(copy: Copy, message: Buffer): Promise<Uint8Array> | undefined {
-  let tell: Settled
-  if (!copy(message, 0, message.length, (bytes, error) => tell(bytes, error))) return undefined
-  return new Promise<Uint8Array>((resolve, reject) => {
-    tell = (bytes, error) => (error === undefined ? resolve(bytes) : reject(error as Error))
-  })
-}
+const NOTHING = Buffer.alloc(0)
+
+const promised = (begin: (settled: Settled) => void): Promise<Uint8Array> =>
+  new Promise((resolve, reject) => begin((bytes, error) => (error === undefined ? resolve(bytes) : reject(error as Error))))

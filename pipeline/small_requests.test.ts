@@ -26,10 +26,10 @@ function collecting({ together = async () => true, mib = 64 }: { together?: Smal
       groups.push(names(batch))
       return together(batch, requests)
     },
-    async alone(message) {
+    alone(message, settled) {
       alone.push(Buffer.from(message))
-      if (message.length < 10) throw new Error('too short')
-      return Buffer.from('alone')
+      if (message.length < 10) settled(Buffer.alloc(0), new Error('too short'))
+      else setImmediate(settled, Buffer.from('alone'))
     },
   })
   /** What it is told, or undefined where no copy is made. */

@@ -2,6 +2,7 @@
 // are copied one after the other, so that nothing need be kept of a request but where it ends, and whom to tell.
 
 import { scanJoined } from '../data/joined_requests.ts'
+import { copyBytes } from '../data/shared_memory.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import type { Lease } from './admission.ts'
 import { createPool } from './pool.ts'
@@ -18,6 +19,8 @@ const GROUPS_PER_TRIM = 4_096
  * then has to wait as it is.
  */
 export type Copy = (bytes: Buffer, start: number, end: number, settled: Settled) => boolean
+/** Takes a request that may be read until `settled` was called, which it is once. */
+export type Taker = (request: Buffer, settled: Settled) => void
 /** With the answer's bytes, which do not count where there is an error. */
 export type Settled = (answer: Uint8Array, error?: unknown) => void
 
@@ -44,8 +47,7 @@ export interface SmallRequests {
   readonly success: Uint8Array
   /** Takes a group that has no fault. False where it is to be seen which of its requests is at fault; throws where none of them is. */
   together(batch: SpanBatch, requests: number): Promise<boolean>
-  /** Takes one request, which may be read until the promise has settled. */
-  alone(request: Buffer): Promise<Uint8Array>
+  readonly alone: Taker
 }
 
 /** No copy is made of a request that is not small, or where there is no room. */
@@ -62,7 +64,7 @@ export function smallRequests({ signal, lease, success, together, alone }: Small
     open ??= begin()
     if (!open) return false
     lease.add(size)
-    bytes.copy(open.slab.memory, open.slab.used, start, end)
+    copyBytes(bytes, start, end, open.slab.memory, open.slab.used)
     open.slab.used += size
     open.ends.push(open.slab.used - open.start)
     open.members.push(settled)
@@ -92,21 +94,32 @@ export function smallRequests({ signal, lease, success, together, alone }: Small
   function close(group: Group): void {
     if (open !== group) return
     open = undefined
-    void settle(group).finally(() => release(group))
+    const { slab, start, ends, members } = group
+    const body = slab.memory.subarray(start, start + ends.at(-1)!)
+    takeJoined(body, ends, members.length).then(
+      (taken) => (taken ? settle(group, undefined) : separately(group, body)),
+      (error: unknown) => settle(group, error),
+    )
   }
 
-  async function settle({ slab, start, ends, members }: Group): Promise<void> {
-    const body = slab.memory.subarray(start, start + ends.at(-1)!)
-    try {
-      const batch = scanJoined(signal, body, ends)
-      if (batch && (await together(batch, members.length))) return members.forEach((settled) => settled(success))
-    } catch (error) {
-      return members.forEach((settled) => settled(success, error))
-    }
-    await Promise.all(
-      members.map((settled, i) =>
-        alone(body.subarray(ends[i - 1] ?? 0, ends[i])).then(settled, (error: unknown) => settled(success, error)),
-      ),
+  async function takeJoined(body: Buffer, ends: readonly number[], count: number): Promise<boolean> {
+    const batch = scanJoined(signal, body, ends)
+    return batch !== undefined && together(batch, count)
+  }
+
+  function settle(group: Group, error: unknown): void {
+    for (const settled of group.members) settled(success, error)
+    release(group)
+  }
+
+  function separately(group: Group, body: Buffer): void {
+    const { ends, members } = group
+    let left = members.length
+    members.forEach((settled, i) =>
+      alone(body.subarray(ends[i - 1] ?? 0, ends[i]), (answer, error) => {
+        settled(answer, error)
+        if (--left === 0) release(group)
+      }),
     )
   }
 

@@ -1,6 +1,6 @@
 // One call. Of small requests there are so many that new objects would be what costs most: whoever is done with one clears it for the next.
 
-import type { Copy, Settled } from '../small_requests.ts'
+import type { Copy, Settled, Taker } from '../small_requests.ts'
 import type { Body } from './body.ts'
 import type { GrpcCall, GrpcMethod } from './grpc.ts'
 import type { Recipient } from './output.ts'
@@ -9,6 +9,7 @@ export interface Call extends GrpcCall, Recipient, Body {
   id: number
   method: GrpcMethod
   copy: Copy | undefined
+  taker: Taker | undefined
   encoding: string
   contentLength: number | undefined
   headerBytes: number
@@ -22,19 +23,23 @@ export interface Call extends GrpcCall, Recipient, Body {
   cancelled: boolean
   /** Neither its method got it, nor may its client not call. */
   untaken: boolean
-  /** How much of it is in the hands of its method, and whether that has a copy and does not know of the call. */
+  /** How much of it is in the hands of its method, and whether that does not know of the call. */
   handled: number
-  isCopied: boolean
+  isUnknown: boolean
   /** Ends it. */
   readonly settled: Settled
 }
 
-/** @param settle ends it */
-export function newCall(method: GrpcMethod, settle: (call: Call, answer: Uint8Array, error: unknown) => void): Call {
+/**
+ * @param now not an integer: what begins as one is no place for milliseconds
+ * @param settle ends it
+ */
+export function newCall(method: GrpcMethod, now: number, settle: (call: Call, answer: Uint8Array, error: unknown) => void): Call {
   const call: Call = {
     id: 0,
     method,
     copy: undefined,
+    taker: undefined,
     encoding: '',
     contentLength: undefined,
     headerBytes: 0,
@@ -42,11 +47,11 @@ export function newCall(method: GrpcMethod, settle: (call: Call, answer: Uint8Ar
     deadline: undefined,
     authenticated: undefined,
     stage: 'receiving',
-    since: 0,
+    since: now,
     cancelled: false,
     untaken: true,
     handled: 0,
-    isCopied: false,
+    isUnknown: false,
     prefix: 0,
     compressed: 0,
     length: 0,
@@ -63,7 +68,7 @@ export function cleared(call: Call): Call {
   call.stage = 'receiving'
   call.cancelled = false
   call.untaken = true
-  call.isCopied = false
+  call.isUnknown = false
   call.prefix = 0
   call.length = 0
   call.got = 0

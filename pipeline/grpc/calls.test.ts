@@ -80,6 +80,33 @@ test('what is packed, or comes from somebody who is not yet known, goes to the m
   expect([...packed.copied, ...asking.copied]).toEqual([])
 })
 
+test('a method that takes messages without a promise may read them until it answers, at once or later', async () => {
+  const held: { readonly message: Buffer; readonly settled: Settled }[] = []
+  const taker = (message: Buffer, settled: Settled) => {
+    if (message.length < 4) settled(Buffer.from(`at once: ${message.toString()}`))
+    else held.push({ message, settled })
+  }
+  const { send, answer, stats } = await offering(() => false, { takers: new Map([[ECHO, taker]]) })
+  for (const [id, text] of [
+    [1, 'hello'],
+    [3, 'abc'],
+    [5, 'again'],
+    [7, 'cancelled'],
+  ] as const)
+    send(request(id), data(id, prefixed(text)))
+  expect((await answer(3)).data).toEqual(prefixed('at once: abc'))
+  send(frame(TYPE.rstStream, 0, 7, Buffer.from([0, 0, 0, 8])), request(9), data(9, prefixed('def')))
+  expect((await answer(9)).data).toEqual(prefixed('at once: def'))
+  expect(held.map(({ message }) => message.toString())).toEqual(['hello', 'again', 'cancelled'])
+  expect(stats().calls).toBe(3)
+  held[2]!.settled(Buffer.alloc(0))
+  held[1]!.settled(Buffer.alloc(0), new Error('not this one'))
+  held[0]!.settled(Buffer.from('first'))
+  expect((await answer(1)).data).toEqual(prefixed('first'))
+  expect((await answer(5)).fields).toMatchObject({ 'grpc-status': '2', 'grpc-message': 'not this one' })
+  await expect.poll(stats).toMatchObject({ calls: 0, bytesInFlight: 0 })
+})
+
 test('a call that was cancelled is not answered, and those after it are each their own', async () => {
   const { send, answer, frames, copied, stats } = await offering(() => true)
   send(request(1), data(1, prefixed('a')), frame(TYPE.rstStream, 0, 1, Buffer.from([0, 0, 0, 8])))

@@ -3,7 +3,7 @@
 
 import { Refused } from '../component.ts'
 import type { Pool } from '../pool.ts'
-import type { Copy } from '../small_requests.ts'
+import type { Copy, Taker } from '../small_requests.ts'
 import { createBodies, isOneMessage, PREFIX } from './body.ts'
 import { cleared, newCall, type Call } from './call.ts'
 import { CODE, type Code } from './frames.ts'
@@ -17,7 +17,7 @@ import type { Streams } from './streams.ts'
 /** What all connections of a server share. */
 export interface Service extends Pick<
   GrpcServerOptions,
-  'methods' | 'copies' | 'authenticate' | 'errorOf' | 'untaken' | 'onError' | 'limited'
+  'methods' | 'copies' | 'takers' | 'authenticate' | 'errorOf' | 'untaken' | 'onError' | 'limited'
 > {
   readonly limits: GrpcLimits
   readonly pool: Pool
@@ -52,6 +52,7 @@ interface Served {
   readonly request: Request
   readonly method: GrpcMethod
   readonly copy: Copy | undefined
+  readonly taker: Taker | undefined
 }
 
 export function createCalls(
@@ -64,7 +65,7 @@ export function createCalls(
   const { limits, pool, limited } = service
   const readRequest = createRequestReader()
   const bodies = createBodies(pool, limits, limited)
-  /** Calls whose method made a copy: nobody keeps them. */
+  /** Calls that their method did not know of: nobody keeps them. */
   const spare: Call[] = []
   let served: Served | undefined
 
@@ -77,11 +78,12 @@ export function createCalls(
       const request = readRequest(fields)
       if (!request) return reset(id, CODE.protocolError)
       if (!request.isGrpc) return output.refuseType(id, !endStream)
-      const { method, copy } = served?.request === request ? served : serve(request)
-      const call = spare.pop() ?? newCall(method, settled)
+      const { method, copy, taker } = served?.request === request ? served : serve(request)
+      const call = spare.pop() ?? newCall(method, now, settled)
       call.id = id
       call.method = method
       call.copy = copy
+      call.taker = taker
       call.encoding = request.encoding
       call.contentLength = request.contentLength
       call.headerBytes = request.bytes
@@ -101,7 +103,7 @@ export function createCalls(
     const { method: verb, path } = request
     const method = service.methods.get(path)
     if (!method || verb !== 'POST') throw new Failure(STATUS.unimplemented, `unknown method ${verb} ${path}`)
-    return (served = { request, method, copy: service.copies?.get(path) })
+    return (served = { request, method, copy: service.copies?.get(path), taker: service.takers?.get(path) })
   }
 
   function authenticate(call: Call): void {
@@ -149,7 +151,8 @@ export function createCalls(
       } else if (call.compressed === 0 && copied(call, call.slot ?? EMPTY, 0, call.length, now)) bodies.release(call)
       else {
         running(call, call.slot?.length ?? 0, now)
-        start(call).then(call.settled, (error: unknown) => call.settled(EMPTY, error))
+        if (call.taker && call.compressed === 0 && !call.authenticated) hand(call, call.taker)
+        else start(call).then(call.settled, (error: unknown) => call.settled(EMPTY, error))
       }
     } catch (error) {
       fail(call, statusOf(error), false)
@@ -159,7 +162,7 @@ export function createCalls(
   function copied(call: Call, bytes: Buffer, start: number, to: number, now: number): boolean {
     const { copy, authenticated, settled } = call
     if (!copy || authenticated || !copy(bytes, start, to, settled)) return false
-    call.isCopied = true
+    call.isUnknown = true
     call.untaken = false
     running(call, to - start, now)
     return true
@@ -183,12 +186,18 @@ export function createCalls(
       if (call.stage === 'answering') call.since = performance.now()
       else remove(call)
     }
-    if (call.isCopied && call.stage === 'running') spare.push(cleared(call))
+    if (call.isUnknown && call.stage === 'running') spare.push(cleared(call))
   }
 
   function reply(call: Call, answer: Uint8Array, error: unknown): void {
     if (error !== undefined) output.refuse(call.id, error instanceof Failure ? error : service.errorOf(error), false)
     else if (!output.answer(call, answer)) call.stage = 'answering'
+  }
+
+  function hand(call: Call, taker: Taker): void {
+    call.isUnknown = true
+    call.untaken = false
+    taker(bodies.message(call), call.settled)
   }
 
   function start(call: Call): Promise<Uint8Array> {

@@ -3,7 +3,7 @@
 
 import type { AddressInfo } from 'node:net'
 
-import type { Copy } from '../small_requests.ts'
+import type { Copy, Taker } from '../small_requests.ts'
 import type { ServerTls } from '../tls.ts'
 
 export interface GrpcCall {
@@ -60,6 +60,8 @@ export interface GrpcServerOptions extends Partial<GrpcLimits> {
   readonly methods: ReadonlyMap<string, GrpcMethod>
   /** By path, what is asked first, where a transport can: it spares small requests a promise, and memory of their own. */
   readonly copies?: ReadonlyMap<string, Copy> | undefined
+  /** The same methods without a promise for each call, where a transport can do so: for what is not packed, of somebody who is known. */
+  readonly takers?: ReadonlyMap<string, Taker> | undefined
   /**
    * Asked when a call's headers have come. Throws, or rejects, to refuse the call: at once, no byte of its message gets memory; later,
    * its method does not run.

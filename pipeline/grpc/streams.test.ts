@@ -8,6 +8,7 @@ const callOf = (id: number): Call =>
   Object.assign(
     newCall(
       async () => Buffer.alloc(0),
+      0.5,
       () => {},
     ),
     { id },
