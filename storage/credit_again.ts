@@ -8,7 +8,8 @@ import { AS_GIVEN, decide, type Outcome, type StepReward } from '../data/rewards
 import type { CreditSpec } from '../data/rollout.ts'
 import type { GivenReward } from '../data/standing.ts'
 import { specOf } from './group_members.ts'
-import { restore, restoreReward, withStandings, type Outline, type OutlinedRewards, type RestoredReward } from './outline.ts'
+import { withStandings, type Outline, type OutlinedRewards } from './outline.ts'
+import { restore, restoreReward, type RestoredReward } from './restore_outline.ts'
 import type { RolloutRow } from './rollout_rows.ts'
 
 /** A rollout with new returns, as it is to be stored. */
