@@ -1,7 +1,7 @@
 // Spans of a trace come one by one, between those of others. Its id is written out once, and the string shared.
 
 import { putHex, viewOf, word } from './bytes.ts'
-import type { Watched } from './open_rollouts.ts'
+import type { Watched } from './open_rollout.ts'
 import { openSheets } from './sheets.ts'
 
 export interface KnownTrace {

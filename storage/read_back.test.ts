@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import type { OpenRollout, Taken } from '../data/open_rollouts.ts'
+import type { OpenRollout } from '../data/open_rollout.ts'
+import type { Taken } from '../data/open_rollouts.ts'
 import { readRaw } from '../data/read.ts'
 import { routeKey } from '../data/routing.ts'
 import { rawItem } from '../data/span_batch.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import type { OpenRollout } from '../data/open_rollouts.ts'
+import type { OpenRollout } from '../data/open_rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { logBatch, spanBatch } from '../test/conformance.ts'
 import { assembling } from '../test/read.ts'
