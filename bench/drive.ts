@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 import { freshBody, type Load } from './load.ts'
+import { quantile } from './quantile.ts'
 import { grpcSender, httpSender, type Sender } from './send.ts'
 
 export interface Sent {
@@ -68,9 +69,7 @@ async function sendPasses(sender: Sender, load: Load, { inFlight, first, passes 
     }
   }
   await Promise.all(Array.from({ length: inFlight }, worker))
-  latencies.sort((a, b) => a - b)
-  const share = (part: number) => latencies[Math.floor(part * latencies.length)] ?? NaN
-  return { acknowledged, failed, p50: share(0.5), p99: share(0.99), wall: (end - start) / 1_000 }
+  return { acknowledged, failed, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), wall: (end - start) / 1_000 }
 }
 
 const CONNECTIONS = 4

@@ -15,8 +15,9 @@ import { fileURLToPath } from 'node:url'
 import { startClickHouse } from './clickhouse.ts'
 import { ownDecoder } from './endpoint_decoder.ts'
 import { ENDPOINT_FLAGS, startEndpoint, startPipeline, startWhole, type MeasuredLeyden } from './endpoint_leyden.ts'
-import { chatClient, quantile, type ChatClient, type Sent } from './endpoint_load.ts'
+import { chatClient, type ChatClient, type Sent } from './endpoint_load.ts'
 import { cpuSeconds, end, peakMegabytes } from './processes.ts'
+import { quantile } from './quantile.ts'
 import { formatTable } from './table.ts'
 
 const RATE = 1_000

@@ -158,7 +158,3 @@ function summary(times: readonly number[], began: number): Sent {
   const answered = times.filter((time) => !Number.isNaN(time))
   return { times: answered, failed: times.length - answered.length, seconds: (performance.now() - began) / 1_000 }
 }
-
-export function quantile(values: readonly number[], q: number): number {
-  return values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * q))] ?? NaN
-}

@@ -35,7 +35,7 @@ Usage:
       was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
   npm run bench -- credit [--rollouts 20000] [--late 1000] [--single 25]
       Late scores on a store of so many rollouts, together and one by one, and reading a training batch afterwards; what one would do
-      without Leyden beside it. In full: --rollouts 200000 --late 10000 --single 100.
+      without Leyden beside it. In full: --rollouts 200000 --late 10000 --single 300.
   npm run bench -- prompts [--runs 800] [--turns 20]
       What the prompts of runs of many turns take on disk, and whether they are rebuilt as they were sent.
   npm run bench -- assemble [--spans 20000,100000]
