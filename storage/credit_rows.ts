@@ -1,18 +1,18 @@
-// Credit on its way into `transition_rows`: one lightweight UPDATE however many groups are concerned. Every row carries the version of
+// Credit on its way into `transition_rows`: one lightweight UPDATE, or two, however many groups are concerned. Every row carries the version of
 // its group's credit, so that as long as an UPDATE is under way, or `credits` does not name that version yet, readers of whole groups
 // leave the group alone. Where a server has no such UPDATE, the rows are written again as the next revision of their rollouts, which
 // differs in nothing else.
 
 import { randomUUID } from 'node:crypto'
 
-import type { ClickHouseClient } from '@clickhouse/client'
+import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client'
 
 import type { AssignedStep } from '../credit/assign.ts'
 import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { passes } from './availability.ts'
 import { literal, LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
-import { openRows, putFloat64, putMap, putNullable, putString, putUInt32, putUInt8, putVarint, written, type Rows } from './row_binary.ts'
+import { openRows, putFloat64, putMap, putNullable, putString, putUInt32, putVarint, written, type Rows } from './row_binary.ts'
 import { withStaging } from './staging.ts'
 
 /** Credit of up to STEPS steps of a rollout: each of its transitions is handed the whole of it. */
@@ -32,34 +32,18 @@ interface Given {
   readonly assigned: Assigned | undefined
 }
 
-interface Row {
-  /** By step, as all lists here. */
-  readonly advantage: readonly (number | null)[]
-  readonly credit_version: number | null
-  /** Whether what follows is new as well. */
-  readonly assigned: boolean
-  readonly reward_outcome: number | null
-  readonly reward_intermediate: readonly (number | null)[]
-  readonly reward_parts: readonly Readonly<Record<string, number>>[]
-  readonly return: readonly (number | null)[]
-  readonly credit_method: string
-}
-
-/** What every transition is given. */
+/** What every transition is given. Lists are by step. */
 const COMPARED = { advantage: 'Array(Nullable(Float64))', credit_version: 'Nullable(UInt32)' }
-/** And those of rollouts with new returns. */
+/** What those of rollouts with new returns are. */
 const ASSIGNED = {
+  ...COMPARED,
   reward_outcome: 'Nullable(Float64)',
   reward_intermediate: 'Array(Nullable(Float64))',
   reward_parts: 'Array(Map(LowCardinality(String), Float64))',
   return: 'Array(Nullable(Float64))',
   credit_method: 'LowCardinality(String)',
 }
-const TYPES: Readonly<Record<keyof Row, string>> = { ...COMPARED, assigned: 'Bool', ...ASSIGNED }
-/** One tuple, so that each row is looked up once. */
-const ROW = `Tuple(${Object.entries(TYPES)
-  .map(([name, type]) => `${name} ${type}`)
-  .join(', ')})`
+type Columns = Readonly<Record<string, string>>
 
 const STEPS = 32
 /** So many need no table: they stand in the statement. */
@@ -67,16 +51,25 @@ const FEW = 64
 /** From here on an UPDATE has more than one thread. */
 const MANY = 1_000
 
+/**
+ * Those with new returns and those whose advantages alone are new are written apart: where some rows of an UPDATE keep a column as it is, ClickHouse
+ * reads that column of all of them, and the patches of earlier credit with it.
+ */
 export interface CreditRows {
+  readonly assigned: Part
+  readonly compared: Part
+}
+
+interface Part {
+  readonly columns: Columns
   readonly rollouts: RevisionKey[]
   readonly rows: Rows
   /** The first of them. */
   readonly few: Staged[]
-  /** How many have returns of their own; of the others advantages alone are new. */
-  assigned: number
 }
 
-export const openCreditRows = (): CreditRows => ({ rollouts: [], rows: openRows(), few: [], assigned: 0 })
+export const openCreditRows = (): CreditRows => ({ assigned: openPart(ASSIGNED), compared: openPart(COMPARED) })
+const openPart = (columns: Columns): Part => ({ columns, rollouts: [], rows: openRows(), few: [] })
 
 type RevisionKey = Pick<Rollout, 'rollout_id' | 'attempt_id' | 'revision'>
 
@@ -93,7 +86,7 @@ export function putCredit(
   advantages: readonly (number | null)[],
   version: number | null,
 ): void {
-  const { rollouts, rows, few } = credit
+  const { rollouts, rows, few } = assigned ? credit.assigned : credit.compared
   // Not the rollout itself: what hangs on it would be kept for as long as thousands are credited, and moved by garbage collection.
   if (advantages.length > 0) rollouts.push({ rollout_id, attempt_id, revision })
   for (let first = 0; first < advantages.length; first += STEPS) {
@@ -101,25 +94,23 @@ export function putCredit(
     const staged = { key, rollout_id, first, advantages, version, assigned }
     putStaged(rows, staged)
     if (few.length < FEW) few.push(staged)
-    if (assigned) credit.assigned++
   }
 }
 
-const NONE: readonly AssignedStep[] = []
-
-/** Its columns, in the order of Row. */
+/** In the order of its columns. */
 function putStaged(rows: Rows, { key, rollout_id, first, advantages, version, assigned }: Staged): void {
-  const steps = assigned?.steps ?? NONE
   putString(rows, key)
   putString(rows, rollout_id)
   putSome(rows, advantages, first, putNumber)
   putNullable(rows, version, putUInt32)
-  putUInt8(rows, assigned ? 1 : 0)
-  putNumber(rows, assigned ? assigned.outcome : null)
-  putSome(rows, steps, first, putIntermediate)
-  putSome(rows, steps, first, putParts)
-  putSome(rows, steps, first, putReturn)
-  putString(rows, steps.length > 0 ? steps[first]!.credit_method : '')
+  if (assigned) {
+    const { outcome, steps } = assigned
+    putNumber(rows, outcome)
+    putSome(rows, steps, first, putIntermediate)
+    putSome(rows, steps, first, putParts)
+    putSome(rows, steps, first, putReturn)
+    putString(rows, steps[first]!.credit_method)
+  }
   rows.count++
 }
 
@@ -135,17 +126,17 @@ function putSome<T>(rows: Rows, list: readonly T[], first: number, put: (rows: R
   for (let i = first; i < end; i++) put(rows, list[i]!)
 }
 
-function rowOf({ first, advantages, version, assigned }: Staged): Row {
-  const steps = assigned ? assigned.steps.slice(first, first + STEPS) : NONE
+function rowOf({ first, advantages, version, assigned }: Staged): Readonly<Record<string, unknown>> {
+  const compared = { advantage: advantages.slice(first, first + STEPS), credit_version: version }
+  if (!assigned) return compared
+  const steps = assigned.steps.slice(first, first + STEPS)
   return {
-    advantage: advantages.slice(first, first + STEPS),
-    credit_version: version,
-    assigned: assigned !== undefined,
-    reward_outcome: assigned?.outcome ?? null,
+    ...compared,
+    reward_outcome: assigned.outcome,
     reward_intermediate: steps.map((t) => t.reward_intermediate),
     reward_parts: steps.map((t) => t.reward_parts),
     return: steps.map((t) => t.return),
-    credit_method: steps[0]?.credit_method ?? '',
+    credit_method: steps[0]!.credit_method,
   }
 }
 
@@ -165,16 +156,24 @@ export async function revisionsAnew(writer: Writer, rollouts: () => readonly Rev
 }
 
 /** @param revisions see revisionsAnew: whoever stores a rollout's row commits its own */
-export async function writeCredit(writer: Writer, credit: CreditRows, revisions: ReadonlyMap<string, number>): Promise<void> {
-  const { rows, few, assigned } = credit
+export async function writeCredit(
+  writer: Writer,
+  { assigned, compared }: CreditRows,
+  revisions: ReadonlyMap<string, number>,
+): Promise<void> {
+  await Promise.all([writePart(writer, assigned, revisions), writePart(writer, compared, revisions)])
+}
+
+async function writePart(writer: Writer, part: Part, revisions: ReadonlyMap<string, number>): Promise<void> {
+  const { columns, rows, few } = part
   if (rows.count === 0) return
   const write = revisions.size === 0 ? update : revise
-  const set = Object.keys(assigned > 0 ? { ...COMPARED, ...ASSIGNED } : COMPARED) as (keyof Row)[]
-  const partly = assigned < rows.count
-  if (rows.count === few.length) return write(writer, credit, inText(few), { set, partly }, revisions)
-  await withStaging(commands(writer), `key String, rollout_id String, row ${ROW}`, async (staging) => {
+  if (rows.count === few.length) return write(writer, part, inText(few, columns), revisions)
+  const row = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
+  // One tuple, so that each row is looked up once.
+  await withStaging(commands(writer), `key String, rollout_id String, row Tuple(${row.join(', ')})`, async (staging) => {
     await writer.insert(staging, 'key, rollout_id, row', written(rows), randomUUID())
-    await write(writer, credit, inTable(staging), { set, partly }, revisions)
+    await write(writer, part, inTable(staging), revisions)
   })
 }
 
@@ -182,7 +181,7 @@ export async function writeCredit(writer: Writer, credit: CreditRows, revisions:
 interface Source {
   readonly keys: string
   readonly rolloutIds: string
-  value(name: keyof Row, key: string): string
+  value(name: string, key: string): string
 }
 
 const inTable = (staging: string): Source => ({
@@ -192,62 +191,58 @@ const inTable = (staging: string): Source => ({
 })
 
 /** Half the cost for a few. JSON, which holds numbers to their last bit. */
-function inText(few: readonly Staged[]): Source {
+function inText(few: readonly Staged[], columns: Columns): Source {
   const rows = few.map(rowOf)
   const keys = few.map(({ key }) => literal(key)).join(',')
   return {
     keys: `(${keys})`,
     rolloutIds: textList(new Set(few.map(({ rollout_id }) => rollout_id))),
     value(name, key) {
-      const values = literal(JSON.stringify(rows.map((row) => row[name])))
-      return `JSONExtract(${values}, 'Array(${TYPES[name]})')[indexOf([${keys}], ${key})]`
+      const values = rows.map((row) => JSON.stringify(row[name]))
+      // A version is that of a whole group, and of one rollout nothing need be looked up.
+      const alike = values.every((value) => value === values[0])
+      const listed = literal(`[${(alike ? values.slice(0, 1) : values).join(',')}]`)
+      return `JSONExtract(${listed}, 'Array(${columns[name]})')[${alike ? 1 : `indexOf([${keys}], ${key})`}]`
     },
   }
 }
 
 const KEY = `concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision), '\\0', toString(intDiv(step, ${STEPS})))`
 
-interface Change {
-  readonly set: readonly (keyof Row)[]
-  /** Whether some have no returns of their own. */
-  readonly partly: boolean
-}
-
-/** What becomes of a column, in SQL. */
-function valueOf(column: keyof Row, { value }: Source, key: string, partly: boolean): string {
-  const own = TYPES[column].startsWith('Array') ? `${value(column, key)}[step % ${STEPS} + 1]` : value(column, key)
-  return partly && column in ASSIGNED ? `if(${value('assigned', key)}, ${own}, ${column})` : own
-}
+/** What becomes of each column, in SQL. */
+const changes = (columns: Columns, { value }: Source, key: string): [column: string, value: string][] =>
+  Object.entries(columns).map(([column, type]) => {
+    const own = value(column, key)
+    return [column, type.startsWith('Array') ? `${own}[step % ${STEPS} + 1]` : own]
+  })
 
 /**
- * ClickHouse merges the patches that set the same columns. Those of a few set one more, else each of them would be merged with that of the last
- * thousands again.
+ * ClickHouse merges the patches that set the same columns. Those of a few set one more, which nobody ever changes, else each of them would be merged
+ * with that of the last thousands again.
  */
-const OF_A_FEW = 'weight = weight, '
+const OF_A_FEW = 'parent_step = parent_step, '
 
-async function update(writer: Writer, { rows, few }: CreditRows, source: Source, { set, partly }: Change): Promise<void> {
+/** What is read here is as it was written. */
+const UNPATCHED = { apply_patch_parts: 0 } as const
+
+async function update(writer: Writer, { columns, rows, few }: Part, source: Source): Promise<void> {
   const apart = rows.count === few.length ? OF_A_FEW : ''
-  await commands(writer, rows.count > MANY).command(`
-    UPDATE transition_rows SET ${apart}${set.map((column) => `${column} = ${valueOf(column, source, KEY, partly)}`).join(', ')}
+  const set = changes(columns, source, KEY).map(([column, value]) => `${column} = ${value}`)
+  await commands(writer, { ...UNPATCHED, ...(rows.count > MANY ? {} : SMALL_STATEMENT) }).command(`
+    UPDATE transition_rows SET ${apart}${set.join(', ')}
     WHERE tenant = '' AND rollout_id IN ${source.rolloutIds} AND ${KEY} IN ${source.keys}`)
 }
 
-const commands = ({ client, run }: Writer, large = false) => ({
-  command: (query: string) =>
-    run(() => client.command({ query, clickhouse_settings: { ...LONG_STATEMENT, ...(large ? {} : SMALL_STATEMENT) } })),
+const commands = ({ client, run }: Writer, settings: ClickHouseSettings = SMALL_STATEMENT) => ({
+  command: (query: string) => run(() => client.command({ query, clickhouse_settings: { ...LONG_STATEMENT, ...settings } })),
 })
 
 const REVISION_KEY = "concat(rollout_id, '\\0', attempt_id, '\\0', toString(revision))"
 
 /** What belongs to a revision comes along. The last of it is the row of `rollouts`, which commits it. */
-async function revise(
-  writer: Writer,
-  { rollouts }: CreditRows,
-  source: Source,
-  { set, partly }: Change,
-  numbers: ReadonlyMap<string, number>,
-): Promise<void> {
+async function revise(writer: Writer, { columns, rollouts }: Part, source: Source, numbers: ReadonlyMap<string, number>): Promise<void> {
   const { command } = commands(writer)
+  const set = changes(columns, source, 'step_key').map(([column, value]) => `${value} AS ${column}`)
   const rows = openRows()
   for (const { rollout_id, attempt_id, revision } of rollouts) {
     putString(rows, `${rollout_id}\0${attempt_id}\0${revision}`)
@@ -261,7 +256,7 @@ async function revise(
     await command(`
       INSERT INTO transition_rows
       SELECT * EXCEPT (step_key, revision_key)
-        REPLACE (${set.map((column) => `${valueOf(column, source, 'step_key', partly)} AS ${column}`).join(', ')}, ${numbered('inserted_at')})
+        REPLACE (${set.join(', ')}, ${numbered('inserted_at')})
       FROM (
         SELECT *, ${KEY} AS step_key, ${REVISION_KEY} AS revision_key FROM transition_rows
         WHERE tenant = '' AND rollout_id IN ${source.rolloutIds}
