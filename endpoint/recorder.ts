@@ -19,16 +19,25 @@ export interface Recorder {
 const RETRY_MS = 1_000
 /** Batches go no faster one after the other: for the store, many calls together cost little more than one. */
 const HAND_ON_MS = 20
+/**
+ * Then one goes as soon as an answer is out and no other is under way: that is when nobody waits, and the next request is farthest off. Where there
+ * is always somebody who waits, it goes after so long.
+ */
+const LATEST_MS = 60
 /** But no larger than this, and one call: whoever they are sent to has a limit, 4 MiB as a rule. */
 const HAND_ON_BYTES = 1024 * 1024
 /** So long calls are written at a time, for answers come first; so many may wait for it. */
 const SLICE_MS = 0.3
 const MOST_UNWRITTEN = 64
 
-/** @param maxBytes of spans that are not taken yet; what does not fit is lost, and counted */
+/**
+ * @param maxBytes of spans that are not taken yet; what does not fit is lost, and counted
+ * @param answering whether anybody waits for an answer
+ */
 export function createRecorder(
   next: Consumer<'traces'>,
   maxBytes: number,
+  answering: () => boolean,
   { count, gauge, log }: Pick<Context, 'count' | 'gauge' | 'log'>,
 ): Recorder {
   /** Calls as they ended, then as spans. */
@@ -54,7 +63,15 @@ export function createRecorder(
     const until = performance.now() + SLICE_MS
     while (unwritten.length > MOST_UNWRITTEN || (unwritten.length > 0 && performance.now() < until)) write(unwritten.shift()!)
     if (unwritten.length > 0) setImmediate(writeSome)
-    if (spans.size() > 0) timer ??= setTimeout(handOn, handedOn + HAND_ON_MS - performance.now())
+    if (spans.size() === 0) return
+    const now = performance.now()
+    timer ??= setTimeout(handOn, handedOn + LATEST_MS - now)
+    if (now >= handedOn + HAND_ON_MS) setImmediate(handOnIfIdle)
+  }
+
+  /** What has come in the meantime has been read by now, so that it is known whether somebody waits. */
+  function handOnIfIdle(): void {
+    if (spans.size() > 0 && !answering()) handOn()
   }
 
   function write(call: CallRecord): void {

@@ -51,6 +51,15 @@ test('a client that hangs up ends the answer', async () => {
   expect(await spans(1)).toMatchObject([{ status: 2, attributes: { 'error.type': 'client_closed_request' } }])
 })
 
+test('calls are recorded although somebody still waits for an answer', async () => {
+  const { client, spans } = await startEndpoint(scripted([{ text: 'one two' }], { word_interval: '1m' }))
+  const ask = { model: 'demo', messages: question, stream: true as const }
+  const waiting = await client.chat.completions.create(ask)
+  for (let i = 0; i < 3; i++) for await (const _ of await client.chat.completions.create(ask)) break
+  expect(await spans(3)).toHaveLength(3)
+  waiting.controller.abort()
+})
+
 describe('a call is made for the rollout that is named', () => {
   const named = { 'leyden.rollout.id': 'r 1', 'leyden.attempt.id': 'a1' }
   test.each<[string, string, Record<string, string>, Record<string, string>]>([

@@ -64,8 +64,9 @@ export default receiver({
         await Promise.all([...models.values()].map(({ engine }) => engine.close?.()))
       })
       for (const { engine } of models.values()) await engine.start?.()
-      const recorder = createRecorder(traces ?? (async () => {}), options.queue_mib * MIB, context)
       const limits = createLimits(options.limits)
+      const answering = () => limits.running > 0
+      const recorder = createRecorder(traces ?? (async () => {}), options.queue_mib * MIB, answering, context)
       gauge('leyden_endpoint_requests', () => limits.running)
       const limited = (limit: string) => count('receiver_limit_hits', 1, { transport: 'http', limit })
       const server = createHttpServer({ tls: secured ?? undefined, limited }, (request, response) => endpoint.handle(request, response))
