@@ -18,25 +18,23 @@ export interface Ends extends Ending {
 }
 
 export function createEnding(): Ends {
-  let reason: ApiError | undefined
   let listener: ((reason: ApiError) => void) | undefined
   let controller: AbortController | undefined
-  return {
-    get reason() {
-      return reason
-    },
-    listen(ended) {
+  // `reason` is no getter: in an object that is made for every request, V8 would define it anew each time.
+  const ending = {
+    reason: undefined as ApiError | undefined,
+    listen(ended: (reason: ApiError) => void) {
       listener = ended
-      if (reason) ended(reason)
+      if (ending.reason) ended(ending.reason)
     },
     signal() {
       controller ??= new AbortController()
-      if (reason) controller.abort(reason)
+      if (ending.reason) controller.abort(ending.reason)
       return controller.signal
     },
-    end(why) {
-      if (reason) return
-      reason = why
+    end(why: ApiError) {
+      if (ending.reason) return
+      ending.reason = why
       listener?.(why)
       controller?.abort(why)
     },
@@ -44,6 +42,7 @@ export function createEnding(): Ends {
       listener = undefined
     },
   }
+  return ending
 }
 
 /** The answers under way. */

@@ -60,6 +60,22 @@ test('calls are recorded although somebody still waits for an answer', async () 
   waiting.controller.abort()
 })
 
+test('whatever is answered says which request it answers', async () => {
+  const { url, post } = await startEndpoint(scripted([{ text: 'It is 4.' }]))
+  const ask = { model: 'demo', messages: question }
+  const answers = [
+    await post(chat, ask),
+    await post(chat, { ...ask, stream: true }),
+    await post(chat, { ...ask, model: 'none' }),
+    await post('/v1/none', ask),
+    await fetch(`${url}/v1/models`),
+    await fetch(`${url}/health/ready`),
+  ]
+  const ids = answers.map(({ headers }) => headers.get('x-request-id'))
+  for (const id of ids) expect(id).toMatch(/^[0-9a-f]{24}$/)
+  expect(new Set(ids).size).toBe(answers.length)
+})
+
 describe('a call is made for the rollout that is named', () => {
   const named = { 'leyden.rollout.id': 'r 1', 'leyden.attempt.id': 'a1' }
   test.each<[string, string, Record<string, string>, Record<string, string>]>([

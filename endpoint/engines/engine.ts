@@ -7,6 +7,9 @@ import type { Api } from '../api.ts'
 import type { Ending } from '../ending.ts'
 import type { Json } from '../fields.ts'
 
+/** The header of every answer that says which request it answers. */
+export const REQUEST_ID = 'x-request-id'
+
 export interface Engine {
   /** What keeps it from answering now; null: nothing. */
   problem(): string | null
@@ -22,7 +25,10 @@ export interface Engine {
 /** A request on its way to an engine. */
 export interface EngineCall {
   readonly api: Api
+  /** Of the answer, in the API's form. */
   readonly id: string
+  /** To be written as REQUEST_ID, unless who answers has one. */
+  readonly request_id: string
   /** Name of the model as it was asked for, and the version that `name@7` pins. */
   readonly model: string
   readonly version: number | undefined

@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto'
 
 import type { Answer, Api, Ask, Head, Piece } from '../api.ts'
 import { sendEvent } from '../sse.ts'
-import type { Engine, EngineCall, Said } from './engine.ts'
+import { REQUEST_ID, type Engine, type EngineCall, type Said } from './engine.ts'
 
 /** What draws answers. */
 export interface Generator extends Pick<Engine, 'problem' | 'start' | 'close'> {
@@ -28,6 +28,7 @@ const MAX_SEED = 2 ** 31
 export function localEngine({ prepare, ...generator }: Generator): Engine {
   async function answer(call: EngineCall, said: Said): Promise<void> {
     const { api, response } = call
+    response.setHeader(REQUEST_ID, call.request_id)
     const body = api.resolve?.(call.body) ?? call.body
     said.body = body
     const ask = api.read(body)

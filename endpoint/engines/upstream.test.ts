@@ -53,11 +53,13 @@ test('only headers on the list are passed on, the key of the client never, and t
   const { url, asked } = await startUpstream((_body, _request, response) => json(response, 200, answer('Hello.')))
   const endpoint = await startEndpoint(behind(url, { forward_headers: ['X-Team', 'traceparent'] }))
   const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-  await endpoint.post(
+  const reply = await endpoint.post(
     '/v1/chat/completions',
     { model: 'mine', messages },
     { authorization: 'Bearer client', 'x-team': 'a', 'x-other': 'b', traceparent: parent },
   )
+  // The server gives its answer no id.
+  expect(reply.headers.get('x-request-id')).toMatch(/^[0-9a-f]{24}$/)
   const [span] = await endpoint.spans(1)
   expect(span).toMatchObject({ trace_id: '0af7651916cd43dd8448eb211c80319c', parent_span_id: 'b7ad6b7169203331' })
   expect(asked[0]!.headers).toMatchObject({ 'x-team': 'a', traceparent: `00-${span!.trace_id}-${span!.span_id}-01` })
@@ -86,6 +88,7 @@ test('a stream is passed on byte for byte, each part when it comes, and its toke
   })
   const endpoint = await startEndpoint(behind(url, { token_ids: true }))
   const reply = await endpoint.post('/v1/chat/completions', { model: 'mine', messages, stream: true })
+  expect(reply.headers.get('x-request-id')).toMatch(/^[0-9a-f]{24}$/)
   const reader = reply.body!.getReader()
   const received = [Buffer.from((await reader.read()).value!)]
   expect(received[0]!.toString()).toBe(parts[0])

@@ -13,7 +13,7 @@ import { ApiError } from '../errors.ts'
 import { isJson, type Json } from '../fields.ts'
 import { EVENT_STREAM, eventsIn } from '../sse.ts'
 import { publishedAdapters } from './adapters.ts'
-import type { Engine, EngineCall, Said } from './engine.ts'
+import { REQUEST_ID, type Engine, type EngineCall, type Said } from './engine.ts'
 
 export interface UpstreamOptions {
   /** With the version of the API, e.g. `http://localhost:8000/v1`. */
@@ -155,7 +155,7 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
     return sent
   }
 
-  function whole({ response }: EngineCall, status: number, headers: Headers, said: Said): Sink {
+  function whole({ response, request_id }: EngineCall, status: number, headers: Headers, said: Said): Sink {
     const chunks: Buffer[] = []
     let size = 0
     return {
@@ -170,7 +170,7 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
         said.first_token_at = Date.now()
         const body = status >= 400 ? jsonIn(bytes) : undefined
         if (status >= 400 ? !body : !looksLikeJson(bytes)) throw notJson(url, status, headers, bytes)
-        response.writeHead(status, answerHeaders(headers, bytes.length)).end(bytes)
+        response.writeHead(status, answerHeaders(request_id, headers, bytes.length)).end(bytes)
         if (body) throw refusal(status, body)
         said.response = readLater(bytes)
       },
@@ -178,10 +178,10 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
   }
 
   /** Waits for a client that is slow, so that nothing piles up here. */
-  function streamed({ api, response }: EngineCall, headers: Headers, said: Said, resume: () => void): Sink {
+  function streamed({ api, response, request_id }: EngineCall, headers: Headers, said: Said, resume: () => void): Sink {
     const kept: Kept = { chunks: [], size: 0 }
     said.response = joinLater(api, kept)
-    response.writeHead(200, answerHeaders(headers))
+    response.writeHead(200, answerHeaders(request_id, headers))
     response.socket?.setNoDelay(true)
     return {
       data(chunk) {
@@ -227,8 +227,8 @@ function outgoing({ body, bytes }: EngineCall, model: string, token_ids: boolean
   return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
 }
 
-function answerHeaders(headers: Headers, length?: number): Record<string, string | number> {
-  const passed: Record<string, string | number> = {}
+function answerHeaders(request_id: string, headers: Headers, length?: number): Record<string, string | number> {
+  const passed: Record<string, string | number> = { [REQUEST_ID]: request_id }
   for (const name in headers) if (ANSWER_HEADERS.has(name) || name.startsWith('x-ratelimit-')) passed[name] = headers[name]!.toString()
   // Not into a copy by a spread, which has a hidden class of its own each time.
   if (length !== undefined) passed['content-length'] = length
