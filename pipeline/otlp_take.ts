@@ -69,7 +69,8 @@ export function taking(next: Outputs, transport: 'grpc' | 'http', open: () => Le
       const message = await messageOf(signal, encoding, () => read(lease))
       const copy = signals[signal].small[encoding]
       return await promised((settled) => {
-        if (copy(message, 0, message.length, settled)) lease.end() // of its own memory nothing is needed any more
+        if (copy(message, 0, message.length, settled))
+          lease.end() // of its own memory nothing is needed any more
         else alone(signal, encoding, message, settled)
       })
     } finally {

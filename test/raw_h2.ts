@@ -50,7 +50,7 @@ function talk(socket: Duplex, hello = HELLO): RawClient {
   socket.on('data', (piece: Buffer) => {
     const before = frames.length
     read(piece)
-    for (const got of frames.slice(before)) if (got.type === TYPE.headers) decoded.set(got, hpack.decode(got.payload)!)
+    for (const got of frames.slice(before)) if (got.type === TYPE.headers) decoded.set(got, [...hpack.decode(got.payload)!])
     for (const check of waiting) check()
   })
   socket.on('error', () => {})

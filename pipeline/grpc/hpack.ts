@@ -16,7 +16,10 @@ export interface Field {
 }
 
 export interface HpackDecoder {
-  /** The fields of one complete header block, which stands from `start` to `end`; undefined when they are larger than the limit. Throws ConnectionError. */
+  /**
+   * The fields of one complete header block, which stands from `start` to `end`, good until the next; undefined when they are larger than the
+   * limit. Throws ConnectionError.
+   */
   decode(bytes: Buffer, start?: number, end?: number): readonly Field[] | undefined
 }
 
@@ -50,6 +53,8 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
   let block: Buffer
   let at = 0
   let end = 0
+  /** Of the latest block: an array for each would have to grow each time. */
+  const fields: Field[] = []
   /** Whether the block being read changes the table, so that it will not say the same again. */
   let changed = false
 
@@ -62,17 +67,17 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
     if (to - from === latestLength && saysTheSame(input, from)) return latestFields
     latestLength = -1
     changed = false
-    const fields = read(input, from, to)
-    if (!changed && to - from <= REMEMBERED_BYTES) remember(input, from, to, fields)
-    return fields
+    const found = read(input, from, to)
+    if (!changed && to - from <= REMEMBERED_BYTES) remember(input, from, to, found)
+    return found
   }
 
   // A few bytes each: a loop is cheaper than a call out of JavaScript.
 
-  function remember(input: Buffer, from: number, to: number, fields: readonly Field[] | undefined): void {
+  function remember(input: Buffer, from: number, to: number, found: readonly Field[] | undefined): void {
     latestLength = to - from
     for (let i = 0; i < latestLength; i++) latest[i] = input[from + i]!
-    latestFields = fields
+    latestFields = found
   }
 
   function saysTheSame(input: Buffer, from: number): boolean {
@@ -84,14 +89,15 @@ export function createHpackDecoder(maxListBytes: number): HpackDecoder {
     block = input
     at = from
     end = to
-    const fields: Field[] = []
+    let count = 0
     let size = 0
     while (at < end && (block[at]! & 0xe0) === 0x20) resize()
     while (at < end) {
       const found = next()
       size += found.size
-      if (size <= maxListBytes) fields.push(found)
+      if (size <= maxListBytes) fields[count++] = found
     }
+    if (fields.length > count) fields.length = count
     return size <= maxListBytes ? fields : undefined
   }
 

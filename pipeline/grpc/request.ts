@@ -23,8 +23,7 @@ export interface Request {
  * next call: clients send the same headers with each call, save for a timeout, and these are not read again.
  */
 export function createRequestReader(): (fields: readonly Field[]) => Request | undefined {
-  /** The last fields, as they were given and as they were read. */
-  let seen: readonly Field[] | undefined
+  /** The last fields, in memory of our own, and what they say. */
   let before: Field[] = []
   let latest: Request | undefined
   let timeoutAt = -1
@@ -36,14 +35,6 @@ export function createRequestReader(): (fields: readonly Field[]) => Request | u
   }
 
   return (fields) => {
-    if (fields === seen) return latest
-    seen = undefined
-    latest = readNext(fields)
-    seen = fields
-    return latest
-  }
-
-  function readNext(fields: readonly Field[]): Request | undefined {
     const timeout = timeoutAt < 0 ? undefined : fields[timeoutAt]
     if (latest && isLatest(fields)) {
       if (timeout === undefined || timeout === before[timeoutAt]) return latest
@@ -57,7 +48,7 @@ export function createRequestReader(): (fields: readonly Field[]) => Request | u
     latest = undefined
     before = [...fields]
     timeoutAt = before.findLastIndex(({ name }) => name === TIMEOUT)
-    return read(before)
+    return (latest = read(before))
   }
 }
 
