@@ -2,32 +2,26 @@
 // checked on the way, down to the last nested value, so that what was accepted can always be read.
 
 import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape } from './check.ts'
-import { findKey, keyTable, type KeyTable } from './key_table.ts'
-import { id, isString, isText, isZero, name, status, WRONG } from './item_fields.ts'
+import { findKey } from './key_table.ts'
+import { id, isString, isZero, name, status, WRONG } from './item_fields.ts'
 import { findEnvelope } from './known_envelopes.ts'
 import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
 import { passPlainField } from './plain_fields.ts'
 import { passPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
-import { NAMED, named, unnamed, type Rejected } from './refusal.ts'
+import type { Rejected } from './refusal.ts'
 import { requestOf } from './request.ts'
 import { ROUTING_KEYS } from './routing_keys.ts'
-import { openSheets, type Place } from './sheets.ts'
-import { COLUMN, STRIDE, type Envelope, type SpanBatch } from './span_batch.ts'
-import { fixed, int32, Malformed, open, skip, tag, text, type Cursor } from './wire.ts'
+import { accept, beginScan, cellsOf, countParts, endScan, forgetItems, MAX_PARTS, newItem, reject, type Scan } from './scan_items.ts'
+import { COLUMN, type SpanBatch } from './span_batch.ts'
+import { fixed, int32, Malformed, open, skip, tag, text } from './wire.ts'
 
 export { Malformed } from './wire.ts'
 export { ROUTING_KEYS } from './routing_keys.ts'
+export { MAX_ITEMS, MAX_PARTS } from './scan_items.ts'
 export type { Rejected } from './refusal.ts'
 export { attribute, readItem, readLog, readSpan } from './read.ts'
 export { endTime, isRoot, itemName, parentSpanId, payload, resource, scope, spanId, startTime, traceId } from './span_batch.ts'
-
-/** Items in one request. Far above any exporter's batch; it bounds what a body of empty items costs. */
-export const MAX_ITEMS = 1 << 17
-/** Far above the limits of any SDK: what is two bytes in a request is a hundred where it is read. */
-export const MAX_PARTS = 100_000
-/** In one request. */
-const MAX_ALL_PARTS = 1 << 22
 
 export interface Scanned {
   readonly batch: SpanBatch
@@ -40,20 +34,7 @@ export interface Scanned {
  * its items are rejected: the batch's own body then is without them, so that whoever passes it on passes on the batch.
  */
 export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly string[] = ROUTING_KEYS): Scanned {
-  const s: Scan = {
-    c: { bytes: body, pos: 0 },
-    signal,
-    keys,
-    table: keyTable(keys),
-    columns: columnSheets.begin(),
-    slots: slotSheets.begin(),
-    count: 0,
-    parts: 0,
-    allParts: 0,
-    resources: [],
-    scopes: [],
-    rejected: [],
-  }
+  const s = beginScan(signal, body, keys)
   try {
     while (s.c.pos < body.length) {
       const field = tag(s.c, body.length)
@@ -61,42 +42,17 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
       else skip(s.c, field, body.length)
     }
   } catch (error) {
-    for (const { cells, start } of [s.columns, s.slots]) cells.fill(0, start)
-    s.count = 0
+    forgetItems(s)
     throw error
   } finally {
-    columnSheets.end(s.columns, s.count * STRIDE)
-    slotSheets.end(s.slots, s.count * keys.length)
+    endScan(s)
   }
   const { count, resources, scopes, rejected } = s
-  const columns = kept(s.columns, count * STRIDE)
-  const slots = kept(s.slots, count * keys.length)
+  const { columns, slots } = cellsOf(s)
   // Arrays that have grown have room for more: while a request waits to be stored, it should hold no more than it is.
   const batch = { signal, body, count, columns, slots, keys, resources: resources.slice(), scopes: scopes.slice() }
   if (rejected.length === 0 || count === 0) return { batch, rejected }
   return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
-}
-
-const kept = ({ cells, start }: Place, length: number): Int32Array => cells.subarray(start, start + length)
-
-// Scans do not overlap.
-const columnSheets = openSheets()
-const slotSheets = openSheets()
-
-interface Scan {
-  readonly c: Cursor
-  readonly signal: 'traces' | 'logs'
-  readonly keys: readonly string[]
-  readonly table: KeyTable
-  readonly columns: Place
-  readonly slots: Place
-  count: number
-  /** Attributes, events, links and what is nested in them: of the item being read, and of all that was accepted. Infinity: deeper than MAX_DEPTH. */
-  parts: number
-  allParts: number
-  readonly resources: Envelope[]
-  readonly scopes: Envelope[]
-  readonly rejected: Rejected[]
 }
 
 /** ResourceSpans or ResourceLogs. The resource may come after its spans, and in parts. */
@@ -224,53 +180,6 @@ function olderEventName(s: Scan, at: number): void {
   if (found < 0) return
   s.columns.cells[at + COLUMN.name] = slot + found
   s.columns.cells[at + COLUMN.name_length] = Buffer.byteLength(value as string)
-}
-
-/** Makes room for one more item and returns where its columns begin. */
-function newItem(s: Scan, end: number): number {
-  if (s.count + s.rejected.length === MAX_ITEMS) throw new Malformed(`more than ${MAX_ITEMS} items in one request`)
-  columnSheets.makeRoom(s.columns, s.count * STRIDE, STRIDE)
-  slotSheets.makeRoom(s.slots, s.count * s.keys.length, s.keys.length)
-  const { cells, start } = s.columns
-  const at = start + s.count * STRIDE
-  cells[at + COLUMN.start] = s.c.pos
-  cells[at + COLUMN.end] = end
-  // Pushed only if an item of theirs is accepted: a body of empty envelopes must cost nothing.
-  cells[at + COLUMN.resource] = s.resources.length
-  cells[at + COLUMN.scope] = s.scopes.length
-  s.parts = 0
-  return at
-}
-
-function accept(s: Scan, at: number): void {
-  const { cells } = s.columns
-  const start = cells[at + COLUMN.name]!
-  if (s.parts === Infinity) reject(s, at, `a value is nested deeper than ${MAX_DEPTH} messages`)
-  else if (s.parts > MAX_PARTS) reject(s, at, `more than ${MAX_PARTS} attributes, events, links and values within them`)
-  // Attribute values are repaired when they are read; the name goes to a column as it is.
-  else if (!isText(s.c.bytes, start, start + cells[at + COLUMN.name_length]!)) reject(s, at, 'the name is not UTF-8')
-  else {
-    countParts(s, s.parts)
-    s.count++
-  }
-}
-
-function countParts(s: Scan, parts: number): void {
-  s.allParts += parts
-  if (s.allParts > MAX_ALL_PARTS) throw new Malformed(`more than ${MAX_ALL_PARTS} attributes, events, links and values in one request`)
-}
-
-function reject(s: Scan, at: number, problem: string): void {
-  const { rejected, signal, count } = s
-  rejected.push(rejected.length < NAMED ? named(signal, count + rejected.length + 1, nameAt(s, at), problem) : unnamed(problem))
-  const slot = s.slots.start + count * s.keys.length
-  s.columns.cells.fill(0, at, at + STRIDE)
-  s.slots.cells.fill(0, slot, slot + s.keys.length)
-}
-
-function nameAt({ c, columns: { cells } }: Scan, at: number): Buffer {
-  const start = cells[at + COLUMN.name]!
-  return c.bytes.subarray(start, start + cells[at + COLUMN.name_length]!)
 }
 
 function nested(s: Scan, end: number, shape: Shape): void {
