@@ -2,7 +2,7 @@
 
 import type { Duplex } from 'node:stream'
 
-import { createAllowance } from './allowance.ts'
+import { createAllowances } from './allowance.ts'
 import type { Call } from './call.ts'
 import { createCalls, type Service } from './calls.ts'
 import {
@@ -43,9 +43,6 @@ export interface Connection {
 
 /** Headers may be so much larger than the limit, as they come, that their call is refused politely and the connection lives on. */
 const BLOCK_EXCESS = 4
-/** Streams reset by the client or for its mistakes (CVE-2023-44487), and frames that do nothing. */
-const RESETS = { atOnce: 1_000, perSecond: 100 }
-const IDLE_FRAMES = { atOnce: 10_000, perSecond: 1_000 }
 /** How long a client gets to read why its connection ends, and to send what it sent before it knew that we drain. */
 const LINGER_MS = 1_000
 const DRAIN_PING = Buffer.from('draining')
@@ -63,8 +60,7 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   const read = createFrameReader({ dataStart, data: onData, dataEnd, frame: onFrame }, maxBlock)
   const greeting = createGreeting()
   const inbound = createInbound(output, () => phase === 'closed' || service.congested())
-  const countReset = createAllowance(RESETS, () => tooMuch('resets', 'too many streams reset'))
-  const countIdle = createAllowance(IDLE_FRAMES, () => tooMuch('idle_frames', 'too many frames that do nothing'))
+  const { countReset, countIdle, tooMuch } = createAllowances(service.limited)
 
   let phase: 'preface' | 'settings' | 'open' | 'draining' | 'drained' | 'closed' = 'preface'
   /** When the client was last heard, when it last had a call, when it was pinged since, when its connection began to end. */
@@ -236,11 +232,6 @@ export function createConnection(socket: Duplex, service: Service): Connection {
   function reset(id: number, code: Code): void {
     output.write(rstStream(id, code))
     countReset(heard)
-  }
-
-  function tooMuch(limit: Limit, message: string): ConnectionError {
-    service.limited(limit)
-    return new ConnectionError(CODE.enhanceYourCalm, message)
   }
 
   function onRemoved(call: Call): void {
