@@ -93,7 +93,8 @@ function hasPart({ excluded, status, transitions }: Member, spec: GroupSpec): bo
 }
 
 function defaultBaseline(members: readonly Member[]): Baseline {
-  const agents = new Set(members.flatMap((m) => m.transitions.map((t) => t.agent)))
+  const agents = new Set<string>()
+  for (const { transitions } of members) for (const { agent } of transitions) agents.add(agent)
   agents.delete('')
   return agents.size >= 2 ? 'agents' : 'rollouts'
 }

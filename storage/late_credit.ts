@@ -106,9 +106,10 @@ function placedIn(
 
 /** Span of the call that answered with each response id that is named. */
 async function spansOfResponses({ client, run }: Writer, late: readonly LateReward[]): Promise<Map<string, string>> {
-  const named = late.flatMap(({ rollout_id, rewards }) =>
-    rewards.flatMap(({ target }) => (target?.response_id ? [{ rollout_id, response_id: target.response_id }] : [])),
-  )
+  const named: { readonly rollout_id: string; readonly response_id: string }[] = []
+  for (const { rollout_id, rewards } of late) {
+    for (const { target } of rewards) if (target?.response_id) named.push({ rollout_id, response_id: target.response_id })
+  }
   if (named.length === 0) return new Map()
   const query = `
     SELECT DISTINCT response_id, span_id FROM transition_rows

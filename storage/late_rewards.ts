@@ -149,7 +149,7 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
 
   async function resolveSome(strays: readonly Taken[]): Promise<void> {
     const known = await lookUp(strays)
-    const rolloutOf = ({ targets }: Stray) => known.get(targets.find((target) => known.has(target)) ?? '')
+    const rolloutOf = (stray: Stray) => rolloutIn(known, stray)
     const closed: Found[] = []
     const others: Taken[] = []
     for (const { stray, expected } of strays) {
@@ -171,7 +171,7 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
   async function lookUp(strays: readonly Taken[]): Promise<Known> {
     const early = await Promise.all(new Set(strays.flatMap(({ expected }) => expected?.known ?? [])))
     const known = early.length === 1 ? early[0]! : new Map(early.flatMap((some) => [...some]))
-    const others = strays.filter(({ stray }) => !stray.targets.some((target) => known.has(target)))
+    const others = strays.filter(({ stray }) => !rolloutIn(known, stray))
     if (others.length === 0) return known
     const found = await storage.findTargets([...new Set(others.flatMap(({ stray }) => stray.targets))])
     return new Map([...known, ...found])
@@ -240,6 +240,14 @@ export function lateRewards({ storage, dialects, joinKeys, wait, isOpen, attach,
     namesOf: (rollout) => (waiting.size > 0 ? keysOf(rollout) : []),
     committed: wake,
   }
+}
+
+function rolloutIn(known: Known, { targets }: Stray): KnownRollout | undefined {
+  for (const target of targets) {
+    const rollout = known.get(target)
+    if (rollout) return rollout
+  }
+  return undefined
 }
 
 function lateOf({ stray, rollout }: Found): Late {

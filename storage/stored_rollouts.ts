@@ -38,9 +38,14 @@ export async function groupsOf(
   { client, run }: Deps,
   rollouts: readonly KnownRollout[],
 ): Promise<{ readonly groups: string[]; readonly alone: string[] }> {
-  const groups = new Set(rollouts.flatMap(({ group_id }) => group_id || []))
-  const alone = new Set(rollouts.flatMap(({ rollout_id, group_id }) => (group_id ? [] : rollout_id)))
-  const unknown = new Set(rollouts.flatMap(({ rollout_id, group_id }) => (group_id === undefined ? rollout_id : [])))
+  const groups = new Set<string>()
+  const alone = new Set<string>()
+  const unknown = new Set<string>()
+  for (const { rollout_id, group_id } of rollouts) {
+    if (group_id) groups.add(group_id)
+    else alone.add(rollout_id)
+    if (group_id === undefined) unknown.add(rollout_id)
+  }
   if (unknown.size > 0) {
     const query = `SELECT DISTINCT rollout_id, group_id FROM rollouts WHERE tenant = '' AND rollout_id IN ${textList(unknown)} AND group_id != ''`
     const answer = await run(() => client.query({ query, format: 'JSONEachRow', clickhouse_settings: LONG_STATEMENT }))
