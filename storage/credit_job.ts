@@ -222,13 +222,10 @@ export function creditJob({ settleTimeout, lease, ...writer }: CreditJobOptions)
     await Promise.all([writeCredit(writer, steps, revisions), after])
     const commit = () => rollouts.count > 0 && insert('rollouts', ROLLOUT_COLUMNS, written(rollouts), randomUUID())
     const count = () => credits.count > 0 && insert('credits', CREDIT_COLUMNS, written(credits), randomUUID())
-    // A late reward whose rollout's row is lost with this process is found again, since nothing covers it.
-    if (after && revisions.size === 0) {
-      await Promise.all([commit(), count()])
-    } else {
-      await commit()
-      await count()
-    }
+    // Readers wait for its credit. A late reward whose rollout's row is lost with this process is found again, since nothing covers it.
+    const [first, second] = after && revisions.size === 0 ? [count, commit] : [commit, count]
+    await first()
+    await second()
   }
 
   async function close(): Promise<void> {
