@@ -14,4 +14,9 @@ export function putHex(view: DataView, at: number, source: Buffer, offset: numbe
   return to
 }
 
+/** The same of a span id, as units of two digits. */
+export function putSpanId(units: Uint16Array, at: number, source: Buffer, offset: number): void {
+  for (let i = 0; i < 8; i++) units[at + i] = DIGITS[source[offset + i]!]!
+}
+
 export const viewOf = ({ buffer, byteOffset, length }: Buffer): DataView => new DataView(buffer, byteOffset, length)

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 
-import { itemOfRow } from '../storage/span_rows.ts'
 import { itemsOf, rowsIn } from '../test/rows.ts'
 import { traces, type SpanSpec } from '../test/spans.ts'
 import type { Limits, OpenRollout } from './open_rollout.ts'
@@ -20,7 +19,7 @@ const LIMITS: Limits = {
 
 /** Open rollouts, and the memory of their spans. */
 function opened(limits: Partial<Limits> = {}, limit = 1e6, segmentBytes?: number) {
-  const memory = spanMemory({ limit, itemAt: itemOfRow, ...(segmentBytes && { segmentBytes }) })
+  const memory = spanMemory({ limit, ...(segmentBytes && { segmentBytes }) })
   return Object.assign(openRollouts({ ...LIMITS, ...limits }, memory), { memory })
 }
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 
-import { itemOfRow } from '../storage/span_rows.ts'
 import { seeded } from '../test/random.ts'
 import { itemsOf, rowsIn } from '../test/rows.ts'
 import { traces } from '../test/spans.ts'
@@ -14,7 +13,7 @@ const hex = (bytes: Buffer) => bytes.toString('hex')
 
 test.each([1, 2, 3, 4])('a chain gives what was put into it, or nothing at all; one that there is room for lives (seed %i)', (seed) => {
   const random = seeded(seed)
-  const memory = spanMemory({ limit: 12_000, itemAt: itemOfRow, segmentBytes: 4_000 })
+  const memory = spanMemory({ limit: 12_000, segmentBytes: 4_000 })
   const chains: { chain: Chain; plain: string[]; intact: boolean }[] = []
   let lived = 0
   for (let step = 0; step < 1_000; step++) {
@@ -43,7 +42,7 @@ test.each([1, 2, 3, 4])('a chain gives what was put into it, or nothing at all; 
 })
 
 test('an item comes back as it was, its resource and scope included', () => {
-  const memory = spanMemory({ limit: 1e6, itemAt: itemOfRow })
+  const memory = spanMemory({ limit: 1e6 })
   const { batch } = scan('traces', fromJson('traces', traces('t', [{ id: 'a', name: 'né' }])))
   const chain = memory.begin()
   expect(memory.add(chain, rowsIn(memory, batch), itemsOf([0]))).toBe(true)
@@ -52,8 +51,8 @@ test('an item comes back as it was, its resource and scope included', () => {
 })
 
 test('a span larger than a segment has one of its own, and is held as long as there is room for it', () => {
-  const memory = spanMemory({ limit: 12_000, itemAt: itemOfRow, segmentBytes: 4_000 })
-  const [small, large, huge] = [100, 3_000, 8_000].map((length) => batchOf({ id: 'a', name: 'x'.repeat(length) }))
+  const memory = spanMemory({ limit: 12_000, segmentBytes: 4_000 })
+  const [small, large, huge] = [100, 3_800, 13_000].map((length) => batchOf({ id: 'a', name: 'x'.repeat(length) }))
   const chainOf = (batch: typeof small) => {
     const chain = memory.begin()
     memory.add(chain, rowsIn(memory, batch!), itemsOf([0]))
@@ -69,8 +68,8 @@ test('a span larger than a segment has one of its own, and is held as long as th
 })
 
 test('what is sent is not written over, however long that takes', () => {
-  const memory = spanMemory({ limit: 0, itemAt: itemOfRow, segmentBytes: 4_000 })
-  const write = (id: string) => rowsIn(memory, batchOf({ id, name: 'x'.repeat(1_000) }))[0]!.segment
+  const memory = spanMemory({ limit: 0, segmentBytes: 4_000 })
+  const write = (id: string) => rowsIn(memory, batchOf({ id, name: 'x'.repeat(1_500) }))[0]!.segment
   const sent = write('first')
   expect(memory.take(1)).toBe(sent)
   const before = hex(sent.bytes)
@@ -79,7 +78,7 @@ test('what is sent is not written over, however long that takes', () => {
 })
 
 test('no more segments are made than there are in use beyond the limit', () => {
-  const memory = spanMemory({ limit: 8_000, itemAt: itemOfRow, segmentBytes: 4_000 })
+  const memory = spanMemory({ limit: 8_000, segmentBytes: 4_000 })
   const buffers = new Set<Buffer>()
   for (let i = 0; i < 100; i++)
     for (const { segment } of rowsIn(memory, batchOf({ id: `${i}`, name: 'x'.repeat(1_000) }))) buffers.add(segment.bytes)

@@ -11,12 +11,11 @@ import { seeded } from '../test/random.ts'
 import { rowsIn } from '../test/rows.ts'
 import { traces } from '../test/spans.ts'
 import { addArrived, arriving, attachRewards, claimTraces, type Books } from './arrivals.ts'
-import { itemOfRow } from './span_rows.ts'
 
 const LIMITS = { root_grace: 1e9, idle_timeout: 1e9, max_age: 1e9, max_spans: 7, max_bytes: 1e9 }
 
 function booksOf() {
-  const memory = spanMemory({ limit: 1e6, itemAt: itemOfRow })
+  const memory = spanMemory({ limit: 1e6 })
   const open = openRollouts(LIMITS, memory)
   const owners = traceOwners(open.rename)
   const late = { take: () => false, opened: () => {} } as unknown as Books['late']

@@ -73,8 +73,8 @@ test('what comes while three inserts are under way is one insert when the first 
   const ends: (() => void)[] = []
   const rows: number[] = []
   const { insert, close } = spanInserter(
-    (bytes) => {
-      rows.push((bytes.toString('latin1').split('test-agent').length - 1) / 2) // its resource names the service, too
+    (parts) => {
+      rows.push(parts[0]![1]!) // a block begins with the numbers of its columns and rows
       return new Promise<void>((resolve) => ends.push(resolve))
     },
     { sort: (_parts, _at, error) => Promise.reject(error as Error) },

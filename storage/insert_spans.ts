@@ -5,9 +5,9 @@ import { randomUUID } from 'node:crypto'
 
 import { steadyNow } from '../data/clock.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
-import { hasRoom, SEGMENT_BYTES, spanMemory, type Run, type Segment, type SpanMemory } from '../data/span_memory.ts'
+import { hasRoom, rowSize, SEGMENT_BYTES, sizeSoFar, spanMemory, type Run, type Segment, type SpanMemory } from '../data/span_memory.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
-import { itemOfRow, rowSize, spanRows, type SpanRows } from './span_rows.ts'
+import { spanBlock, type SpanBlock } from './span_block.ts'
 import type { Place, Stored } from './storage.ts'
 
 /** A flush is sent when its segment is full (at 8 MiB or 10,000 rows), or when it has waited as long as an insert takes nowadays: whichever is first. */
@@ -29,12 +29,13 @@ export interface SpanInserter {
 
 const NONE: readonly Place[] = []
 
-interface Flush extends SpanRows {
+interface Flush {
+  readonly block: SpanBlock
   readonly segment: Segment
-  /** Where it begins in the segment. */
+  /** What was in its segment before. */
   readonly start: number
   /** What the rows were made of. */
-  readonly parts: Part[]
+  readonly sources: Part[]
   readonly received_at: number
   readonly timer: NodeJS.Timeout
   readonly stored: Promise<readonly Place[]>
@@ -44,7 +45,7 @@ interface Flush extends SpanRows {
 export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): SpanInserter {
   const waiting: (() => void)[] = []
   const outstanding = new Set<Promise<readonly Place[]>>()
-  const memory = spanMemory({ itemAt: itemOfRow })
+  const memory = spanMemory()
   let filling: Flush | null = null
   let lastReceived = 0
   let insertMs = LONGEST_WAIT_MS
@@ -59,7 +60,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
       const runs: Run[] = []
       for (let i = 0; i < batch.count;) {
         while (!filling && outstanding.size >= OUTSTANDING) await new Promise<void>((resolve) => waiting.push(resolve))
-        const flush = (filling ??= begin(rowSize(batch, i, hints[b]?.[i] ?? '')))
+        const flush = (filling ??= begin(rowSize(batch, i)))
         if (flushes.at(-1) !== flush) flushes.push(flush)
         const run = fill(flush, batch, hints[b], i)
         runs.push(run)
@@ -84,16 +85,11 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   }
 
   /** Appends the items from `from` on, as many as there is room for. */
-  function fill({ segment, put, parts }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, from: number): Run {
+  function fill({ segment, block, sources }: Flush, batch: SpanBatch, hints: readonly string[] | undefined, from: number): Run {
     const row = segment.count
     let to = from
-    for (; to < batch.count; to++) {
-      const hint = hints?.[to] ?? ''
-      if (!hasRoom(segment, rowSize(batch, to, hint))) break
-      segment.starts[segment.count] = segment.length
-      put(batch, to, hint)
-    }
-    parts.push({ batch, hints, from, to })
+    for (; to < batch.count && hasRoom(segment, rowSize(batch, to)); to++) block.put(batch, to, hints?.[to] ?? '')
+    sources.push({ batch, hints, from, to })
     return { segment, row, from, to }
   }
 
@@ -105,10 +101,10 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     stored.catch(() => {})
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
-    const { put } = spanRows(segment, received_at, segment.place)
     const wait = Math.min(Math.max(insertMs, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
     const timer = setTimeout(() => send(flush), wait)
-    const flush: Flush = { segment, start: segment.length, put, parts: [], received_at, stored, settle, timer }
+    const block = spanBlock(segment, received_at)
+    const flush: Flush = { block, segment, start: sizeSoFar(segment), sources: [], received_at, stored, settle, timer }
     return flush
   }
 
@@ -117,16 +113,16 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     clearTimeout(flush.timer)
     filling = null
     const { segment } = flush
-    const bytes = segment.bytes.subarray(flush.start, segment.length)
-    lastSize = bytes.length
+    lastSize = sizeSoFar(segment) - flush.start
     const began = performance.now()
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
-    const sent = insertRows(bytes, randomUUID())
+    const sent = insertRows(flush.block.parts(), randomUUID())
       .then(() => NONE)
-      .catch((error: unknown) => sort(flush.parts, flush.received_at, error))
+      .catch((error: unknown) => sort(flush.sources, flush.received_at, error))
       .finally(() => {
         insertMs += (performance.now() - began - insertMs) / LATELY
         outstanding.delete(sent)
+        flush.block.release()
         memory.letGo(segment)
         for (const next of waiting.splice(0)) next()
       })

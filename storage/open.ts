@@ -21,7 +21,7 @@ import { quarantine } from './quarantine.ts'
 import { readRawItems, sizesOf } from './read_items.ts'
 import { MEMBER_COLUMNS, putMembers, REJECT_COLUMNS } from './rollout_rows.ts'
 import { openRows, written } from './row_binary.ts'
-import { SPAN_COLUMNS } from './span_rows.ts'
+import { SPAN_COLUMNS } from './span_block.ts'
 import type { Commit, Member, RolloutKey, Storage } from './storage.ts'
 import { recredit, type Recredit, type Recredited } from './recredit.ts'
 import { findTargets } from './reward_targets.ts'
@@ -88,17 +88,17 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
   })
 
-  async function insertNow(table: string, columns: string, bytes: Buffer, token: string, abort?: AbortSignal): Promise<void> {
-    const query = `INSERT INTO ${table} (${columns}) FORMAT RowBinary`
+  async function send(query: string, rows: readonly Buffer[], token: string, abort?: AbortSignal): Promise<void> {
     const settings = { ...INSERT_SETTINGS, insert_deduplication_token: token }
-    await run(() => sendInsert({ query, rows: bytes, settings, abort }), abort)
+    await run(() => sendInsert({ query, rows, settings, abort }), abort)
   }
 
   const others = lanes(OTHERS_AT_ONCE)
-  const insert: typeof insertNow = (...block) => others(() => insertNow(...block))
+  const insert = (table: string, columns: string, rows: Buffer, token: string, abort?: AbortSignal) =>
+    others(() => send(`INSERT INTO ${table} (${columns}) FORMAT RowBinary`, [rows], token, abort))
 
-  const insertSpans = (bytes: Buffer, token: string) => insertNow('spans', SPAN_COLUMNS, bytes, token)
-  const insertRejects = (bytes: Buffer, token: string) => insert('rejects', REJECT_COLUMNS, bytes, token)
+  const insertSpans = (parts: readonly Buffer[], token: string) => send(`INSERT INTO spans (${SPAN_COLUMNS}) FORMAT Native`, parts, token)
+  const insertRejects = ([bytes]: readonly Buffer[], token: string) => insert('rejects', REJECT_COLUMNS, bytes!, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival } = bookkeeping(client)
   const tables = rolloutWriter({ insert, count })

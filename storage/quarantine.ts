@@ -4,14 +4,15 @@ import { createHash } from 'node:crypto'
 
 import { placeOf, splitKey } from '../data/routing.ts'
 import { spanId, traceId, type SpanBatch } from '../data/span_batch.ts'
+import { loneSegment, rowSize } from '../data/span_memory.ts'
 import { reasonOf, REFUSED, storeApart, type Refused } from './refused.ts'
 import { putReject } from './rollout_rows.ts'
 import { openRows, written, type Rows } from './row_binary.ts'
-import { spanRows } from './span_rows.ts'
+import { spanBlock } from './span_block.ts'
 import type { Place } from './storage.ts'
 
-/** Stores RowBinary rows. Rows that come again with the same token are stored once. */
-export type InsertRows = (rows: Buffer, token: string) => Promise<void>
+/** Stores rows, whose bytes are these pieces. Rows that come again with the same token are stored once. */
+export type InsertRows = (rows: readonly Buffer[], token: string) => Promise<void>
 
 /** Items `from` up to `to` of a batch, as they stand in one insert. */
 export interface Part {
@@ -30,25 +31,29 @@ interface Row extends Place {
   readonly hint: string
 }
 
-export const tokenOf = (bytes: Buffer): string => createHash('sha1').update(bytes).digest('hex')
+function tokenOf(pieces: readonly Buffer[]): string {
+  const hash = createHash('sha1')
+  for (const bytes of pieces) hash.update(bytes)
+  return hash.digest('hex')
+}
 
 export function quarantine(insertSpans: InsertRows, insertRejects: InsertRows, count: (name: string, n: number) => void): Quarantine {
   async function sort(parts: readonly Part[], receivedAt: number, error: unknown): Promise<readonly Place[]> {
     const refused = await storeApart(rowsOf(parts), error, (rows) => store(rows, receivedAt))
     const rejects = openRows()
     for (const one of refused) putRefused(rejects, one, receivedAt)
-    const bytes = written(rejects)
-    await insertRejects(bytes, tokenOf(bytes))
+    const pieces = [written(rejects)]
+    await insertRejects(pieces, tokenOf(pieces))
     count('leyden_quarantined_items', refused.length)
     return refused.map(({ row }) => row)
   }
 
   function store(rows: readonly Row[], receivedAt: number): Promise<void> {
-    const block = openRows()
-    const { put } = spanRows(block, receivedAt)
+    const size = rows.reduce((sum, { batch, i }) => sum + rowSize(batch, i), 0)
+    const { put, parts } = spanBlock(loneSegment(size), receivedAt)
     for (const { batch, i, hint } of rows) put(batch, i, hint)
-    const bytes = written(block)
-    return insertSpans(bytes, tokenOf(bytes))
+    const pieces = parts()
+    return insertSpans(pieces, tokenOf(pieces))
   }
 
   return { sort }
