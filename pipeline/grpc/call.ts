@@ -28,6 +28,8 @@ export interface Call extends GrpcCall, Recipient, Body {
   isUnknown: boolean
   /** Ends it. */
   readonly settled: Settled
+  /** The next that waits to be used again, where this one does. */
+  spare: Call | undefined
 }
 
 /**
@@ -59,12 +61,14 @@ export function newCall(method: GrpcMethod, now: number, settle: (call: Call, an
     got: 0,
     credit: 0,
     settled: (answer, error) => settle(call, answer, error),
+    spare: undefined,
   }
   return call
 }
 
-/** As it was when it was new. */
-export function cleared(call: Call): Call {
+/** As it was when it was new, to be used again before `spare`. */
+export function cleared(call: Call, spare: Call | undefined): Call {
+  call.spare = spare
   call.stage = 'receiving'
   call.cancelled = false
   call.untaken = true

@@ -65,8 +65,8 @@ export function createCalls(
   const { limits, pool, limited } = service
   const readRequest = createRequestReader()
   const bodies = createBodies(pool, limits, limited)
-  /** Calls that their method did not know of: nobody keeps them. */
-  const spare: Call[] = []
+  /** The latest of those calls that their method did not know of, and that nobody keeps, therefore. */
+  let spare: Call | undefined
   let served: Served | undefined
 
   function open(id: number, fields: readonly Field[] | undefined, endStream: boolean, now: number): void {
@@ -79,7 +79,8 @@ export function createCalls(
       if (!request) return reset(id, CODE.protocolError)
       if (!request.isGrpc) return output.refuseType(id, !endStream)
       const { method, copy, taker } = served?.request === request ? served : serve(request)
-      const call = spare.pop() ?? newCall(method, now, settled)
+      const call = spare ?? newCall(method, now, settled)
+      spare = call.spare
       call.id = id
       call.method = method
       call.copy = copy
@@ -186,7 +187,7 @@ export function createCalls(
       if (call.stage === 'answering') call.since = performance.now()
       else remove(call)
     }
-    if (call.isUnknown && call.stage === 'running') spare.push(cleared(call))
+    if (call.isUnknown && call.stage === 'running') spare = cleared(call, spare)
   }
 
   function reply(call: Call, answer: Uint8Array, error: unknown): void {

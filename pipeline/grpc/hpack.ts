@@ -45,9 +45,9 @@ const STATIC = (
   .map(([name, value = '']) => field(name, value))
 
 export function createHpackDecoder(maxListBytes: number): HpackDecoder {
-  /** Oldest first; those before `first` are gone. */
-  let table: Field[] = []
-  let first = 0
+  /** Oldest first; those before `first` are gone. It begins with one such: V8 takes an empty array for one of integers. */
+  let table: Field[] = [STATIC[0]!]
+  let first = 1
   let bytes = 0
   let limit = TABLE_BYTES
   let block: Buffer
