@@ -166,7 +166,8 @@ test('an insert that is under way when ClickHouse is killed is tried again, past
   await stopEmbedded(storage.folder, 'SIGKILL')
   await Promise.all(inserts)
   vi.restoreAllMocks()
-  expect(await stored()).toMatchObject([{ rows: 480, spans: 480 }])
+  // All may have been stored before it was killed, and then nobody has waited for it to be back.
+  await expect.poll(() => stored().catch(() => null), { timeout: 20_000 }).toMatchObject([{ rows: 480, spans: 480 }])
 })
 
 test('a flush waits as long as inserts take nowadays: 20 ms at least, 100 at most', async () => {
