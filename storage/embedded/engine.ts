@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Session } from 'chdb'
 
 import { lanes } from '../../data/lanes.ts'
+import { forgetUnstored } from './deduplication_logs.ts'
 
 export interface Statement {
   readonly sql: string
@@ -36,6 +37,7 @@ const READS = /^(\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*\(*\s*(SELECT|WITH|SHOW|DESC|DE
 export async function openEngine(folder: string): Promise<Engine> {
   const { Session } = await import('chdb')
   const path = join(folder, 'clickhouse')
+  await forgetUnstored(path)
   // Holds the folder: chDB closes it when its last session ends.
   const anchor = new Session(path)
   const read = lanes(LANES)
