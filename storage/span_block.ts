@@ -91,7 +91,8 @@ export function spanBlock(segment: Segment, receivedAt: number): SpanBlock {
   const start = segment.length
   const firstResource = segment.resources.length
   const firstScope = segment.scopes.length
-  const envelopes = new Map<Envelope, number>()
+  const resourceNumbers = new Map<Envelope, number>()
+  const scopeNumbers = new Map<Envelope, number>()
   const hints = new Map<string, number>()
   let ownHint: string | undefined
   let hintNumber = 0
@@ -145,17 +146,17 @@ export function spanBlock(segment: Segment, receivedAt: number): SpanBlock {
     const its = resource(batch, i)
     const itsScope = scope(batch, i)
     if (its !== ownResource || itsScope !== ownScope) {
-      resourceNumber = numberOf((ownResource = its), segment.resources, batch)
-      scopeNumber = numberOf((ownScope = itsScope), segment.scopes, batch)
+      resourceNumber = numberOf((ownResource = its), resourceNumbers, segment.resources, batch)
+      scopeNumber = numberOf((ownScope = itsScope), scopeNumbers, segment.scopes, batch)
       sharedSize = its.bytes.length + itsScope.bytes.length
     }
     segment.resourceOf[row] = resourceNumber
     segment.scopeOf[row] = scopeNumber
   }
 
-  function numberOf(envelope: Envelope, known: Envelope[], { body }: SpanBatch): number {
-    let number = envelopes.get(envelope)
-    if (number === undefined) envelopes.set(envelope, (number = known.push(detachedFrom(body, envelope)) - 1))
+  function numberOf(envelope: Envelope, numbers: Map<Envelope, number>, known: Envelope[], { body }: SpanBatch): number {
+    let number = numbers.get(envelope)
+    if (number === undefined) numbers.set(envelope, (number = known.push(detachedFrom(body, envelope)) - 1))
     return number
   }
 
@@ -179,14 +180,14 @@ export function spanBlock(segment: Segment, receivedAt: number): SpanBlock {
     const ownResources = resources.slice(firstResource)
     const ownScopes = scopes.slice(firstScope)
     const services = ownResources.map(({ attributes }) => textOf(attributes['service.name']))
-    const resourceNumbers = numbersFrom(firstResource, resourceOf.subarray(first, count))
-    const scopeNumbers = numbersFrom(firstScope, scopeOf.subarray(first, count))
+    const itsResource = numbersFrom(firstResource, resourceOf.subarray(first, count))
+    const itsScope = numbersFrom(firstScope, scopeOf.subarray(first, count))
     const values: Record<keyof typeof TYPES, readonly Buffer[]> = {
       received_at: [bytesOf(new BigInt64Array(rows).fill(BigInt(receivedAt)))],
       signal: [bytesOf(signals.subarray(first, count))],
-      service: lowCardinality(services, putString, resourceNumbers),
-      resource: lowCardinality(ownResources, putEnvelope, resourceNumbers),
-      scope: lowCardinality(ownScopes, putEnvelope, scopeNumbers),
+      service: lowCardinality(services, putString, itsResource),
+      resource: lowCardinality(ownResources, putEnvelope, itsResource),
+      scope: lowCardinality(ownScopes, putEnvelope, itsScope),
       rollout_hint: lowCardinality([...hints.keys()], putString, hintOf.subarray(0, rows)),
       trace_id: [written(traces)],
       start_time: [bytesOf(starts.subarray(0, 2 * rows))],
