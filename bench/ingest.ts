@@ -31,8 +31,8 @@ export interface IngestOptions {
 const SPANS = 8_192
 const SPANS_IN_FLIGHT = 10_000
 const DRAIN_MS = 120_000
-/** At least so many go before: until then, compiling what has become hot is a tenth of the CPU. */
-const WARM_SPANS = 65_536
+/** At least so many go before: until then, compiling what has become hot is a tenth of the CPU (after half as many it still was). */
+const WARM_SPANS = 131_072
 /** Of the passes that are sent without a pause. */
 const MOST_BYTES = 2 ** 29
 
