@@ -153,21 +153,16 @@ export default connector({
       const arrivals: Arriving[] = []
       for (let b = 0; b < batches.length; b++) arrivals.push(arriving(batches[b]!, hints[b]!))
       for (const arrived of arrivals) claimTraces(books, arrived)
-      let urgent = false
-      for (const { batch, hints } of arrivals) if (books.late.expect(batch, hints, stored)) urgent = true
-      if (urgent) scheduleClose()
-      const { rows, refused } = await stored.catch(tooBusy)
-      if (addStored(arrivals, rows, refused)) scheduleClose()
+      for (const { batch, hints } of arrivals) if (books.late.expect(batch, hints, stored)) scheduleClose()
+      addStored(arrivals, await stored.catch(tooBusy))
     }
 
-    function addStored(arrivals: readonly Arriving[], rows: Stored['rows'], refused: Stored['refused']): boolean {
-      let urgent = false
+    function addStored(arrivals: readonly Arriving[], { rows, refused }: Stored): void {
       for (let b = 0; b < arrivals.length; b++) {
         const arrived = arrivals[b]!
         const aside = refused.length > 0 ? refused.flatMap(({ batch, i }) => (batch === arrived.batch ? i : [])) : NONE
-        if (addArrived(books, arrived, { rows: rows[b]!, refused: aside, homeless })) urgent = true
+        if (addArrived(books, arrived, { rows: rows[b]!, refused: aside, homeless })) scheduleClose()
       }
-      return urgent
     }
 
     function tooBusy(error: unknown): never {

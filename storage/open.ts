@@ -94,11 +94,13 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   }
 
   const others = lanes(OTHERS_AT_ONCE)
+  const insertParts = (table: string, columns: string, parts: readonly Buffer[], token: string, abort?: AbortSignal) =>
+    others(() => send(`INSERT INTO ${table} (${columns}) FORMAT RowBinary`, parts, token, abort))
   const insert = (table: string, columns: string, rows: Buffer, token: string, abort?: AbortSignal) =>
-    others(() => send(`INSERT INTO ${table} (${columns}) FORMAT RowBinary`, [rows], token, abort))
+    insertParts(table, columns, [rows], token, abort)
 
   const insertSpans = (parts: readonly Buffer[], token: string) => send(`INSERT INTO spans (${SPAN_COLUMNS}) FORMAT Native`, parts, token)
-  const insertRejects = ([bytes]: readonly Buffer[], token: string) => insert('rejects', REJECT_COLUMNS, bytes!, token)
+  const insertRejects = (parts: readonly Buffer[], token: string) => insertParts('rejects', REJECT_COLUMNS, parts, token)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival } = bookkeeping(client)
   const tables = rolloutWriter({ insert, count })

@@ -9,23 +9,20 @@ const LOGS = 'deduplication_logs'
 /** A log has a line for each block that came or went: which of the two, its part, and its name. */
 const ADDED = '1'
 
-/** @param folder ClickHouse's, which nobody has open. Returns how many blocks are no longer taken for stored. */
-export async function forgetUnstored(folder: string): Promise<number> {
-  let forgotten = 0
+/** @param folder ClickHouse's, which nobody has open. Rejects with the system's error where it cannot be read or written. */
+export async function forgetUnstored(folder: string): Promise<void> {
   // Each table has a folder of its own, below one of three of its name's letters.
   const store = join(folder, 'store')
   for (const shard of await namesIn(store)) {
-    for (const table of await namesIn(join(store, shard))) forgotten += await mend(join(store, shard, table), join(folder, 'log.new'))
+    for (const table of await namesIn(join(store, shard))) await mend(join(store, shard, table), join(folder, 'log.new'))
   }
-  return forgotten
 }
 
 /** @param draft a file outside of the table, where ClickHouse minds files that it does not know */
-async function mend(table: string, draft: string): Promise<number> {
+async function mend(table: string, draft: string): Promise<void> {
   const logs = await namesIn(join(table, LOGS))
-  if (logs.length === 0) return 0
+  if (logs.length === 0) return
   const isStored = partsOf(await namesIn(table))
-  let forgotten = 0
   for (const name of logs) {
     const log = join(table, LOGS, name)
     const lines = (await readFile(log, 'latin1')).split('\n')
@@ -36,9 +33,7 @@ async function mend(table: string, draft: string): Promise<number> {
     if (kept.length === lines.length) continue
     await writeFile(draft, kept.join('\n'), 'latin1')
     await rename(draft, log)
-    forgotten += lines.length - kept.length
   }
-  return forgotten
 }
 
 interface Part {
