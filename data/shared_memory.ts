@@ -27,14 +27,10 @@ export function giveMemory(memory: Buffer): void {
   else free.set(memory.length, [memory])
 }
 
-export const NOT_SHARED = -1
+const NOT_SHARED = -1
 
 /** Where the bytes begin in the shared memory; NOT_SHARED for others. */
-export const placeInShared = (bytes: Buffer): number =>
-  whole !== undefined && bytes.buffer === whole.buffer ? bytes.byteOffset : NOT_SHARED
-
-/** Copies within the shared memory. */
-export const copyShared = (to: number, from: number, end: number): void => void whole!.copyWithin(to, from, end)
+const placeInShared = (bytes: Buffer): number => (whole !== undefined && bytes.buffer === whole.buffer ? bytes.byteOffset : NOT_SHARED)
 
 /** Copies `from` from `start` up to `end` into `to`, at `at`: both may be anywhere, and mostly are where they were the last time. */
 export function copyBytes(from: Buffer, start: number, end: number, to: Buffer, at: number): void {
@@ -43,7 +39,7 @@ export function copyBytes(from: Buffer, start: number, end: number, to: Buffer, 
   if (fromPlace === NOT_SHARED || toPlace === NOT_SHARED) {
     lastFrom = lastTo = undefined // nobody's memory is held on to
     from.copy(to, at, start, end)
-  } else copyShared(toPlace + at, fromPlace + start, fromPlace + end)
+  } else whole!.copyWithin(toPlace + at, fromPlace + start, fromPlace + end)
 }
 
 let lastFrom: Buffer | undefined

@@ -109,21 +109,17 @@ function putAscii(rows: Rows, text: string): boolean {
   return true
 }
 
-export const MOST_VARINT = 5
+const MOST_VARINT = 5
 /** Of a UTF-16 unit in UTF-8. */
 const MOST_BYTES = 3
 
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
   reserve(rows, MOST_VARINT + end - start)
-  rows.length = writeBytes(rows.bytes, rows.length, source, start, end)
-}
-
-/** The same where there is room for it. Returns where it ends. */
-export function writeBytes(bytes: Buffer, at: number, source: Buffer, start: number, end: number): number {
-  let to = writeVarint(bytes, at, end - start)
-  if (end - start >= FEW) return to + source.copy(bytes, to, start, end)
-  for (let from = start; from < end; from++) bytes[to++] = source[from]!
-  return to
+  const { bytes } = rows
+  let to = writeVarint(bytes, rows.length, end - start)
+  if (end - start >= FEW) to += source.copy(bytes, to, start, end)
+  else for (let from = start; from < end; from++) bytes[to++] = source[from]!
+  rows.length = to
 }
 
 /** At most MOST_VARINT bytes. */
@@ -133,13 +129,6 @@ export function writeVarint(bytes: Buffer, at: number, value: number): number {
   for (; rest > 127; rest >>>= 7) bytes[to++] = (rest & 127) | 128
   bytes[to++] = rest
   return to
-}
-
-/** What stands from `start` to `end` once more. */
-export function putAgain(rows: Rows, start: number, end: number): void {
-  reserve(rows, end - start)
-  rows.bytes.copyWithin(rows.length, start, end)
-  rows.length += end - start
 }
 
 export function putArray<T>(rows: Rows, values: readonly T[], put: (rows: Rows, value: T) => void): void {
