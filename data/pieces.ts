@@ -18,6 +18,12 @@ export interface Pieces {
 
 export const noPieces = (): Pieces => ({ start: 0, end: 0, parts: 0, known: undefined, all: undefined })
 
+/** As there were none, for the next. */
+export function forgetPieces(pieces: Pieces): void {
+  pieces.start = pieces.end = pieces.parts = 0
+  pieces.known = pieces.all = undefined
+}
+
 /** One that stands from `start` to `end`. None stands at 0: its tag comes before it. */
 export function addPiece(pieces: Pieces, bytes: Buffer, start: number, end: number, parts: number, known: Known | undefined): void {
   if (pieces.start === 0) {

@@ -1,9 +1,16 @@
 import { expect, test } from 'vitest'
 
 import { seeded } from '../test/random.ts'
-import { recentCalls, responseKey } from './recent_calls.ts'
+import { CALL, newCall, putResponse, recentCalls } from './recent_calls.ts'
 
-const call = (id: string, scope: string, start: number, end: number) => ({ response: responseKey(Buffer.from(id)), scope, start, end })
+function call(id: string, scope: string, start: number, end: number) {
+  const record = newCall()
+  putResponse(record, Buffer.from(id))
+  record.scope = scope
+  record.numbers[CALL.start] = start
+  record.numbers[CALL.end] = end
+  return record
+}
 
 test('two records of one call are by two instrumentations and overlap', () => {
   const note = recentCalls(10)
@@ -30,6 +37,6 @@ test.each([1, 2, 3])('so many calls are remembered as a plain list would remembe
 })
 
 test('no two of a hundred thousand ids have one key', () => {
-  const keys = new Set(Array.from({ length: 100_000 }, (_, i) => responseKey(Buffer.from(`chatcmpl-${i}`))))
+  const keys = new Set(Array.from({ length: 100_000 }, (_, i) => call(`chatcmpl-${i}`, '', 0, 0).numbers[CALL.response]))
   expect(keys.size).toBe(100_000)
 })

@@ -2,17 +2,19 @@
 
 /** What an instrumentation says of a model call. */
 export interface CallRecord {
-  /** By responseKey(). */
-  readonly response: number
   /** Name of the instrumentation. */
-  readonly scope: string
-  /** Nanoseconds since the epoch, as exact as a double has them. */
-  readonly start: number
-  readonly end: number
+  scope: string
+  /** As CALL has it. Doubles in an array are no objects, those that functions return are. */
+  readonly numbers: Float64Array
 }
 
+/** By putResponse(); and nanoseconds since the epoch, as exact as a double has them. */
+export const CALL = { response: 0, start: 1, end: 2 } as const
+
+export const newCall = (): CallRecord => ({ scope: '', numbers: new Float64Array(3) })
+
 /** 53 bits of a response's id: two of ten thousand are the same once in a hundred million times, and whoever would have them be could send one id twice. */
-export function responseKey(bytes: Buffer, start = 0, end = bytes.length): number {
+export function putResponse({ numbers }: CallRecord, bytes: Buffer, start = 0, end = bytes.length): void {
   let high = end - start
   let low = 0x811c9dc5
   for (let i = start; i < end; i++) {
@@ -20,7 +22,7 @@ export function responseKey(bytes: Buffer, start = 0, end = bytes.length): numbe
     high ^= high >>> 15
     low = Math.imul(low ^ bytes[i]!, 0x01000193)
   }
-  return (high >>> 11) * 2 ** 32 + (low >>> 0)
+  numbers[CALL.response] = (high >>> 11) * 2 ** 32 + (low >>> 0)
 }
 
 /** Returns a function that remembers a call, unless one of the same response is known: of that, it gives the trace if it is a record of this call. */
@@ -37,7 +39,8 @@ export function recentCalls(limit: number): (trace: string, call: CallRecord) =>
 
   const hashOf = (response: number) => (response >>> 0) & (first.length - 1)
 
-  function find(response: number): number {
+  function find(numbers: Float64Array): number {
+    const response = numbers[CALL.response]!
     let place = first[hashOf(response)]!
     while (place !== NONE && responses[place] !== response) place = next[place]!
     return place
@@ -61,8 +64,10 @@ export function recentCalls(limit: number): (trace: string, call: CallRecord) =>
     next[before] = next[place]!
   }
 
-  return (trace, { response, scope, start, end }) => {
-    const known = find(response)
+  return (trace, { scope, numbers }) => {
+    const known = find(numbers)
+    const start = numbers[CALL.start]!
+    const end = numbers[CALL.end]!
     if (known !== NONE) {
       // An id alone says too little: stand-ins for a model give every answer the same. Two records of one call are by two
       // instrumentations and overlap.
@@ -70,6 +75,7 @@ export function recentCalls(limit: number): (trace: string, call: CallRecord) =>
       return isSame ? traces[known] : undefined
     }
     const place = room()
+    const response = numbers[CALL.response]!
     const hash = hashOf(response)
     responses[place] = response
     starts[place] = start

@@ -13,6 +13,8 @@ export type GroupBy = 'trace' | 'session'
 /** A rollout id and an attempt id as one string. Neither may hold a NUL. */
 export const routeKey = (rolloutId: string, attemptId: string): string => `${rolloutId}\u0000${attemptId}`
 
+export const isWithoutAttempt = (key: string): boolean => key.endsWith('\u0000')
+
 export function splitKey(key: string): { rollout_id: string; attempt_id: string } {
   const cut = key.indexOf('\u0000')
   return { rollout_id: key.slice(0, cut), attempt_id: key.slice(cut + 1) }

@@ -5,7 +5,7 @@ import { ANY_VALUE, check, EVENT, LINK, MAX_DEPTH, RESOURCE, SCOPE, type Shape }
 import { findKey } from './key_table.ts'
 import { id, isString, isZero, name, status, WRONG } from './item_fields.ts'
 import { findEnvelope } from './known_envelopes.ts'
-import { addPiece, joinPieces, noPieces, type Pieces } from './pieces.ts'
+import { addPiece, forgetPieces, joinPieces, noPieces, type Pieces } from './pieces.ts'
 import { passPlainField } from './plain_fields.ts'
 import { passPlain, plain } from './plain_text.ts'
 import { attributeAt } from './read.ts'
@@ -55,20 +55,24 @@ export function scan(signal: 'traces' | 'logs', body: Buffer, keys: readonly str
   return { batch: scan(signal, requestOf(batch), keys).batch, rejected }
 }
 
+/** Of the resource and the scope that are being read: scans do not overlap. */
+const ofResource = noPieces()
+const ofScope = noPieces()
+
 /** ResourceSpans or ResourceLogs. The resource may come after its spans, and in parts. */
 function resourceItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
-  const whole = noPieces()
+  forgetPieces(ofResource)
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
-    if (field === 10) piece(s, end, 'resource', whole)
+    if (field === 10) piece(s, end, 'resource', ofResource)
     else if (field === 18) scopeItems(s, open(c, end))
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.resources.push(joinPieces('resource', c.bytes, whole, schemaUrl))
+  if (s.count > before) s.resources.push(joinPieces('resource', c.bytes, ofResource, schemaUrl))
 }
 
 /** ScopeSpans or ScopeLogs. */
@@ -76,16 +80,16 @@ function scopeItems(s: Scan, end: number): void {
   const { c } = s
   const before = s.count
   const readItem = s.signal === 'traces' ? span : logRecord
-  const whole = noPieces()
+  forgetPieces(ofScope)
   let schemaUrl = ''
   while (c.pos < end) {
     const field = tag(c, end)
     if (field === 18) readItem(s, open(c, end))
-    else if (field === 10) piece(s, end, 'scope', whole)
+    else if (field === 10) piece(s, end, 'scope', ofScope)
     else if (field === 26) schemaUrl = text(c, end)
     else skip(c, field, end)
   }
-  if (s.count > before) s.scopes.push(joinPieces('scope', c.bytes, whole, schemaUrl))
+  if (s.count > before) s.scopes.push(joinPieces('scope', c.bytes, ofScope, schemaUrl))
 }
 
 function span(s: Scan, end: number): void {

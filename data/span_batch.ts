@@ -1,6 +1,7 @@
 // The spans (or log records) of one OTLP request, as offsets into its bytes. Nothing is decoded
 // until somebody asks: receiving and storing touch only this.
 
+import { word } from './bytes.ts'
 import { tracesOf, type Traces } from './known_traces.ts'
 import type { Attributes } from './span.ts'
 
@@ -96,14 +97,28 @@ export function itemName(batch: SpanBatch, i: number): string {
   return batch.body.toString('utf8', at, at + nameLength(batch, i))
 }
 export const nameLength = (batch: SpanBatch, i: number): number => column(batch, i, COLUMN.name_length)
+/** Whether it is this text, which is ASCII: every item is asked, and no string is made of its name. */
+export const nameIs = (batch: SpanBatch, i: number, text: string): boolean =>
+  nameLength(batch, i) === text.length && nameBegins(batch, i, text)
+/** Whether it begins so. */
+export function nameBegins(batch: SpanBatch, i: number, text: string): boolean {
+  if (nameLength(batch, i) < text.length) return false
+  const at = column(batch, i, COLUMN.name)
+  for (let n = 0; n < text.length; n++) if (batch.body[at + n] !== text.charCodeAt(n)) return false
+  return true
+}
 
 /** Nanoseconds since the Unix epoch; 0n where the exporter left it out. */
 export const startTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batch.body, column(batch, i, COLUMN.start_time))
 export const endTime = (batch: SpanBatch, i: number): bigint => nanoseconds(batch.body, column(batch, i, COLUMN.end_time))
 
-/** The same as doubles: some hundred nanoseconds off, and no garbage. */
-export const aboutStart = (batch: SpanBatch, i: number): number => aboutNanoseconds(batch.body, column(batch, i, COLUMN.start_time))
-export const aboutEnd = (batch: SpanBatch, i: number): number => aboutNanoseconds(batch.body, column(batch, i, COLUMN.end_time))
+/** The same as doubles, which are some hundred nanoseconds off. */
+export function putAboutTimes({ body, columns }: SpanBatch, i: number, times: Float64Array, start: number, end: number): void {
+  times[start] = aboutNanoseconds(body, columns[i * STRIDE + COLUMN.start_time]!)
+  times[end] = aboutNanoseconds(body, columns[i * STRIDE + COLUMN.end_time]!)
+}
+export const hasEnded = ({ body, columns }: SpanBatch, i: number): boolean =>
+  aboutNanoseconds(body, columns[i * STRIDE + COLUMN.end_time]!) > 0
 
 /** Where the attribute of this key stands, as in `slots`; 0 as well where the key is none of `keys`. */
 export function slotOf({ slots, keys }: SpanBatch, i: number, key: string): number {
@@ -129,6 +144,5 @@ export const rawItem = (batch: SpanBatch, i: number): RawItem => ({
 export const tracesIn = (batch: SpanBatch): Traces => tracesOf(batch.body, batch.columns, COLUMN.trace_id, STRIDE)
 
 const hex = (body: Buffer, at: number, size: number) => (at === 0 ? '' : body.toString('hex', at, at + size))
-const aboutNanoseconds = (body: Buffer, at: number) => (at === 0 ? 0 : word(body, at + 4) * 2 ** 32 + word(body, at))
+const aboutNanoseconds = (body: Buffer, at: number) => (at === 0 ? 0 : (word(body, at + 4) >>> 0) * 2 ** 32 + (word(body, at) >>> 0))
 const nanoseconds = (body: Buffer, at: number) => (at === 0 ? 0n : body.readBigUInt64LE(at))
-const word = (body: Buffer, at: number): number => body[at]! + body[at + 1]! * 2 ** 8 + body[at + 2]! * 2 ** 16 + body[at + 3]! * 2 ** 24

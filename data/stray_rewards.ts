@@ -9,7 +9,7 @@ import type { Problem, Reward, Rollout } from './rollout.ts'
 import { rewrite } from './rewrite.ts'
 import { itemName, traceId } from './scan.ts'
 import type { Item } from './span.ts'
-import type { SpanBatch } from './span_batch.ts'
+import { nameBegins, nameIs, type SpanBatch } from './span_batch.ts'
 import { textOf } from './values.ts'
 
 export const RESPONSE = 'gen_ai.response.id'
@@ -19,8 +19,7 @@ export const targetKey = (name: string, value: string): string => `${name}\u0000
 
 /** Whether item i may be such a reward: told from its name alone, since every item is asked. */
 export function mayBeStray(batch: SpanBatch, i: number): boolean {
-  const name = itemName(batch, i)
-  return batch.signal === 'logs' ? name === EVALUATION : name.startsWith('agentlightning.')
+  return batch.signal === 'logs' ? nameIs(batch, i, EVALUATION) : nameBegins(batch, i, 'agentlightning.')
 }
 
 /**

@@ -2,7 +2,7 @@
 // own.
 
 import { recentCalls, type CallRecord } from './recent_calls.ts'
-import { routeKey, splitKey } from './routing.ts'
+import { isWithoutAttempt, routeKey, splitKey } from './routing.ts'
 
 export interface TraceOwners {
   /** Key of the rollout; `own` where nothing says another. */
@@ -34,8 +34,7 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
     if (key === undefined) return own
     // Along links: a trace may have followed another before that one was claimed.
     for (let steps = 0; steps < MAX_LINKS; steps++) {
-      const { rollout_id, attempt_id } = splitKey(key)
-      const next = attempt_id === '' ? owners.get(rollout_id) : undefined
+      const next: string | undefined = isWithoutAttempt(key) ? owners.get(splitKey(key).rollout_id) : undefined
       if (next === undefined || next === key) break
       key = next
     }

@@ -8,9 +8,9 @@ import type { OpenRollout, Watched } from '../data/open_rollout.ts'
 import type { OpenRollouts } from '../data/open_rollouts.ts'
 import { isPlainAscii, plain } from '../data/plain_text.ts'
 import { attributeAt } from '../data/read.ts'
-import { responseKey } from '../data/recent_calls.ts'
+import { CALL, newCall, putResponse, type CallRecord } from '../data/recent_calls.ts'
 import { placeOf } from '../data/routing.ts'
-import { aboutEnd, aboutStart, isRoot, itemName, scope, tracesIn, type SpanBatch } from '../data/span_batch.ts'
+import { hasEnded, isRoot, nameIs, putAboutTimes, scope, tracesIn, type SpanBatch } from '../data/span_batch.ts'
 import type { Run } from '../data/span_memory.ts'
 import { mayBeStray } from '../data/stray_rewards.ts'
 import type { TraceOwners } from '../data/trace_owners.ts'
@@ -47,17 +47,17 @@ export function addArrived(
 ): boolean {
   const now = steadyNow()
   let urgent = false
-  for (const group of byRollout(books, arrived, refused, homeless)) {
+  byRollout(books, arrived, { refused, homeless }, (group) => {
     if (addGroup(books, arrived, rows, group, now)) urgent = true
-  }
+  })
   return urgent
 }
 
 /** What of a batch belongs to the rollout of this key, which may be open. */
 interface Group {
-  readonly key: string
-  readonly rollout: Watched | undefined
-  readonly order: Int32Array
+  key: string
+  rollout: Watched | undefined
+  order: Int32Array
   from: number
   to: number
 }
@@ -99,8 +99,8 @@ function mayBeStrays(batch: SpanBatch, { order, from, to }: Group): boolean {
 
 /** What item i says of how far its rollout is. */
 export function note(rollout: OpenRollout, batch: SpanBatch, i: number): void {
-  if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && aboutEnd(batch, i) > 0
-  else if (itemName(batch, i) === END_EVENT) rollout.ended = true
+  if (batch.signal === 'traces') rollout.rooted ||= isRoot(batch, i) && hasEnded(batch, i)
+  else if (nameIs(batch, i, END_EVENT)) rollout.ended = true
 }
 
 const traceIn = ({ known, of }: Traces, i: number): KnownTrace | undefined => (of[i] === NO_TRACE ? undefined : known[of[i]!])
@@ -117,33 +117,30 @@ export function claimTraces({ open, owners }: Pick<Books, 'open' | 'owners'>, { 
   for (let i = 0; i < batch.count; i++) {
     if (hasLinks(batch, i)) for (const linked of linkedTraces(batch, i)) owners.follow(traceOf(traces, i), linked)
     const slot = place < 0 ? 0 : batch.slots[i * batch.keys.length + place]!
-    const response = slot === 0 ? NONE : responseAt(batch.body, slot)
-    if (response === NONE) continue
-    call.response = response
+    if (slot === 0 || !namesResponse(call, batch.body, slot)) continue
     call.scope = scope(batch, i).name
-    call.start = aboutStart(batch, i)
-    call.end = aboutEnd(batch, i)
+    putAboutTimes(batch, i, call.numbers, CALL.start, CALL.end)
     owners.holds(traceOf(traces, i), call)
   }
 }
 
-/** The call that is looked at: one object, whose numbers are doubles from the start, since a double of its own is an object, too. */
-const call = { response: 0.5, scope: '', start: 0.5, end: 0.5 }
+/** The one that is looked at. */
+const call = newCall()
 
-/** The batch's items by rollout. One without a hint goes where its trace goes. They are to be done with before the next batch's are asked for. */
+/** Shows the batch's items by rollout. One without a hint goes where its trace goes. A group is good while it is shown. */
 export function byRollout(
   books: Pick<Books, 'open' | 'owners'>,
   { batch, hints, traces }: Arriving,
-  refused: readonly number[],
-  homeless: (signal: string) => void,
-): readonly Group[] {
+  { refused, homeless }: { refused: readonly number[]; homeless: (signal: string) => void },
+  show: (group: Readonly<Group>) => void,
+): void {
   const { count } = batch
   if (order.length < count) {
     order = new Int32Array(2 * count)
     groupOf = new Int32Array(2 * count)
     groupOfTrace = new Int32Array(2 * count)
   }
-  const groups: Group[] = []
+  groupCount = 0
   if (unopened.size > 0) unopened.clear()
   groupOfTrace.fill(NONE, 0, traces.known.length)
   let hint = ''
@@ -155,13 +152,13 @@ export function byRollout(
     const own = hints[i]
     let g: number
     if (own) {
-      if (own !== hint) hinted = groupOfKey(books.open, groups, (hint = own))
+      if (own !== hint) hinted = groupOfKey(books.open, (hint = own))
       g = hinted
     } else if (trace === NO_TRACE) {
       homeless(batch.signal)
       continue
     } else {
-      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = groupOfKnown(books, groups, traces.known[trace]!)
+      if (groupOfTrace[trace] === NONE) groupOfTrace[trace] = groupOfKnown(books, traces.known[trace]!)
       g = groupOfTrace[trace]!
     }
     groupOf[i] = g
@@ -169,36 +166,58 @@ export function byRollout(
   }
   // First how many each has, then where each begins, then which they are.
   let end = 0
-  for (const group of groups) {
+  for (let g = 0; g < groupCount; g++) {
+    const group = groups[g]!
     const size = group.to
     group.from = group.to = end
     end += size
   }
   for (let i = 0; i < count; i++) if (groupOf[i] !== NONE) order[groups[groupOf[i]!]!.to++] = i
-  return groups
+  for (let g = 0; g < groupCount; g++) {
+    const group = groups[g]!
+    show(group)
+    group.rollout = undefined // nobody's spans are held on to
+  }
+  if (groups.length > KEPT_GROUPS) groups.length = KEPT_GROUPS
 }
 
-function groupOfKnown({ open, owners }: Pick<Books, 'open' | 'owners'>, groups: Group[], trace: KnownTrace): number {
+function groupOfKnown({ open, owners }: Pick<Books, 'open' | 'owners'>, trace: KnownTrace): number {
   const rollout = open.ofTrace(trace)
-  return rollout ? groupOfRollout(groups, rollout) : groupOfKey(open, groups, owners.of(trace.id, trace.key))
+  return rollout ? groupOfRollout(rollout) : groupOfKey(open, owners.of(trace.id, trace.key))
 }
 
-function groupOfKey(open: OpenRollouts, groups: Group[], key: string): number {
+function groupOfKey(open: OpenRollouts, key: string): number {
   const rollout = open.find(key)
-  if (rollout) return groupOfRollout(groups, rollout)
+  if (rollout) return groupOfRollout(rollout)
   let g = unopened.get(key)
-  if (g === undefined) unopened.set(key, (g = newGroup(groups, key)))
+  if (g === undefined) unopened.set(key, (g = newGroup(key)))
   return g
 }
 
-function groupOfRollout(groups: Group[], rollout: Watched): number {
-  if (groups[rollout.group]?.rollout !== rollout) rollout.group = newGroup(groups, rollout.key, rollout)
-  return rollout.group
+function groupOfRollout(rollout: Watched): number {
+  const { group } = rollout
+  if (group < groupCount && groups[group]!.rollout === rollout) return group
+  return (rollout.group = newGroup(rollout.key, rollout))
 }
 
-const newGroup = (groups: Group[], key: string, rollout?: Watched): number => groups.push({ key, rollout, order, from: 0, to: 0 }) - 1
+function newGroup(key: string, rollout?: Watched): number {
+  const group = groups[groupCount]
+  if (!group) groups.push({ key, rollout, order, from: 0, to: 0 })
+  else {
+    group.key = key
+    group.rollout = rollout
+    group.order = order
+    group.from = group.to = 0
+  }
+  return groupCount++
+}
+
+/** So many are used again: they would be a tenth of all garbage. */
+const KEPT_GROUPS = 1_024
 
 /** Of the batch that is looked at. */
+const groups: Group[] = []
+let groupCount = 0
 const unopened = new Map<string, number>()
 let order = new Int32Array(1_024)
 let groupOf = new Int32Array(1_024)
@@ -206,10 +225,17 @@ let groupOfTrace = new Int32Array(1_024)
 
 const NONE = -1
 
-function responseAt(bytes: Buffer, slot: number): number {
-  if (isPlainAscii(bytes, slot)) return plain.start === plain.end ? NONE : responseKey(bytes, plain.start, plain.end)
+/** False where the attribute that stands there is no response's id. */
+function namesResponse(call: CallRecord, bytes: Buffer, slot: number): boolean {
+  if (isPlainAscii(bytes, slot)) {
+    if (plain.start === plain.end) return false
+    putResponse(call, bytes, plain.start, plain.end)
+    return true
+  }
   const value = attributeAt(bytes, slot)
-  return typeof value === 'string' && value !== '' ? responseKey(Buffer.from(value)) : NONE
+  if (typeof value !== 'string' || value === '') return false
+  putResponse(call, Buffer.from(value))
+  return true
 }
 
 /** Rewards that came by themselves make a new revision at once, unless more of the rollout is still to come. */

@@ -80,13 +80,13 @@ async function resumeSome(storage: Storage, books: Books, found: readonly Uncove
   const revisions = await storage.lastRevisions(resumed.map(({ key }) => splitKey(key)))
   for (const rollout of resumed) rollout.late ||= revisions.has(rollout.key)
   for (const one of arrived) {
-    for (const { key, order, from, to } of byRollout(books, one, [], () => {})) {
+    byRollout(books, one, { refused: [], homeless: () => {} }, ({ key, order, from, to }) => {
       const own = order.subarray(from, to).filter((i) => !strays.has(traceOf(one.traces, i)))
-      if (own.length === 0) continue
+      if (own.length === 0) return
       const rollout = open.get(key, steadyNow())
       for (const i of own) note(rollout, one.batch, i)
       open.lookSoon(rollout)
-    }
+    })
     await giveWay()
   }
 }
