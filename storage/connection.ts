@@ -7,7 +7,7 @@ import { resolve } from 'node:path'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 
 import { joinEmbedded, type EmbeddedServer } from './embedded/join.ts'
-import { agentFor, inserting, type Insert } from './insert_request.ts'
+import { inserting, type Insert } from './insert_request.ts'
 
 export interface ConnectionOptions {
   /** `http(s)://host:port`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
@@ -56,10 +56,10 @@ export async function connect({ url, database, username, password }: ConnectionO
   const agent = server && followed(new Agent({ keepAlive: true, maxSockets: CONNECTIONS }), server)
   const clientOf = (database: string) => createClient({ ...common, ...place, database, ...(agent && { http_agent: agent }) })
   const client = clientOf(database)
-  // Not the client's agent: the client ends sockets that it has not seen used for a while.
-  const insertAgent = agentFor(url, CONNECTIONS)
-  if (server) followed(insertAgent, server)
-  const insert = inserting({ ...place, database, agent: insertAgent, timeoutMs: REQUEST_TIMEOUT_MS })
+  const { insert, close: closeInserts } = inserting({
+    ...{ ...place, database, connections: CONNECTIONS, timeoutMs: REQUEST_TIMEOUT_MS },
+    ...(server && { port: () => server.port }),
+  })
 
   async function makeDatabase(): Promise<void> {
     if (database === 'default') return
@@ -72,7 +72,7 @@ export async function connect({ url, database, username, password }: ConnectionO
   async function close(): Promise<void> {
     await client.close()
     agent?.destroy()
-    insertAgent.destroy()
+    closeInserts()
     server?.close()
   }
   return { client, insert, makeDatabase, close }

@@ -1,64 +1,69 @@
 // An INSERT as one request whose body is Buffers of known length. The client's own way, through streams and in chunks, costs as much
 // CPU as writing the rows does.
 
-import { Agent as HttpAgent, request as httpRequest } from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { text as textOf } from 'node:stream/consumers'
+import { connect as connectSocket, isIP } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import { urlToHttpOptions } from 'node:url'
 
 import { parseError } from '@clickhouse/client'
 
-export interface InsertRequest {
-  /** Up to and including the format. */
-  readonly query: string
-  /** Must not change until the promise has settled. */
-  readonly rows: readonly Buffer[]
-  readonly settings: Readonly<Record<string, string | number>>
-  readonly abort?: AbortSignal | undefined
+import { posting, type Posting } from '../data/http_post.ts'
+
+/**
+ * Stores rows, whose bytes must not change until the promise has settled; those that come again with the same token are stored once.
+ * `query` is an INSERT up to and including its format, one of few. Rejects with ClickHouseError when ClickHouse refuses, with any other error when it
+ * cannot be reached.
+ */
+export type Insert = (query: string, rows: readonly Buffer[], token: string, abort?: AbortSignal) => Promise<void>
+
+export interface Inserting {
+  readonly insert: Insert
+  close(): void
 }
 
-/** Rejects with ClickHouseError when ClickHouse refuses, with any other error when it cannot be reached. */
-export type Insert = (request: InsertRequest) => Promise<void>
-
-interface Server {
+interface Server extends Pick<Posting, 'connections' | 'timeoutMs'> {
   readonly url: string
   readonly database: string
   readonly username: string
   readonly password: string
-  readonly timeoutMs: number
-  readonly agent: HttpAgent
+  /** Of a server that may come to listen elsewhere. */
+  readonly port?: () => number
 }
 
-/** Servers end connections that rest for longer, and one that ends just when it is used again fails its request. */
-const IDLE_MS = 2_500
+/** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
+const SETTINGS = { max_threads: '1', max_insert_threads: '1', input_format_parallel_parsing: '0', async_insert: '0' }
 
-export function agentFor(url: string, maxSockets: number): HttpAgent {
-  const options = { keepAlive: true, maxSockets, timeout: IDLE_MS }
-  return url.startsWith('https:') ? new HttpsAgent(options) : new HttpAgent(options)
-}
-
-export function inserting({ url, database, username, password, timeoutMs, agent }: Server): Insert {
-  const { pathname } = new URL(url)
-  const { protocol, hostname, port } = urlToHttpOptions(new URL(url))
-  const send = protocol === 'https:' ? httpsRequest : httpRequest
-  const place = { method: 'POST', hostname: hostname!, port: port || null, agent, timeout: timeoutMs }
+export function inserting({ url, database, username, password, port, connections, timeoutMs }: Server): Inserting {
+  const { protocol, host, pathname } = new URL(url)
+  const secure = protocol === 'https:'
+  const { hostname, port: named } = urlToHttpOptions(new URL(url))
+  const place = { host: hostname!, port: Number(named) || (secure ? 443 : 80) }
+  const { post, close } = posting({
+    connect: (options) =>
+      secure
+        ? connectTls({ ...place, ...options, ...(isIP(place.host) === 0 && { servername: place.host }) })
+        : connectSocket({ ...place, ...options, ...(port && { port: port() }) }),
+    connections,
+    timeoutMs,
+  })
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+  const headers = `Host: ${host}\r\nAuthorization: ${authorization}\r\nUser-Agent: leyden\r\nContent-Length: `
+  /** Request lines by query, but for their ends. */
+  const lines = new Map<string, string>()
 
-  return ({ query, rows, settings, abort }) =>
-    new Promise((resolve, reject) => {
-      const search = new URLSearchParams({ database, query })
-      for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
-      const length = rows.reduce((sum, { length }) => sum + length, 0)
-      const headers = { authorization, 'user-agent': 'leyden', 'content-length': length }
-      const sent = send({ ...place, path: `${pathname}?${search}`, headers, ...(abort && { signal: abort }) }, (response) => {
-        // What a success says is passed over.
-        if (response.statusCode === 200) response.on('end', resolve).on('error', reject).resume()
-        else textOf(response).then((text) => reject(parseError(text)), reject)
-      })
-      sent.on('error', reject)
-      sent.on('timeout', () => sent.destroy(new Error(`no answer to an insert in ${timeoutMs / 1_000} s`)))
-      // All that is written before the next turn of the event loop is one writev().
-      for (const bytes of rows) sent.write(bytes)
-      sent.end()
-    })
+  function lineOf(query: string): string {
+    let line = lines.get(query)
+    if (!line)
+      lines.set(query, (line = `POST ${pathname}?${new URLSearchParams({ database, query, ...SETTINGS })}&insert_deduplication_token=`))
+    return line
+  }
+
+  async function insert(query: string, rows: readonly Buffer[], token: string, abort?: AbortSignal): Promise<void> {
+    let length = 0
+    for (const bytes of rows) length += bytes.length
+    const { status, body } = await post(`${lineOf(query)}${token} HTTP/1.1\r\n${headers}${length}\r\n\r\n`, rows, abort)
+    if (status !== 200) throw parseError(body.toString())
+  }
+
+  return { insert, close }
 }

@@ -49,9 +49,6 @@ export const DEFAULTS: StorageOptions = {
   count: () => {},
 }
 
-/** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
-const INSERT_SETTINGS = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0, async_insert: 0 } as const
-
 /** Clients wait for their spans to be stored: of the three writes that an embedded ClickHouse does at once, one is always left to these. */
 const OTHERS_AT_ONCE = 2
 
@@ -89,8 +86,7 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   })
 
   async function send(query: string, rows: readonly Buffer[], token: string, abort?: AbortSignal): Promise<void> {
-    const settings = { ...INSERT_SETTINGS, insert_deduplication_token: token }
-    await run(() => sendInsert({ query, rows, settings, abort }), abort)
+    await run(() => sendInsert(query, rows, token, abort), abort)
   }
 
   const others = lanes(OTHERS_AT_ONCE)
