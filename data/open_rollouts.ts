@@ -5,6 +5,7 @@ import TinyQueue from 'tinyqueue'
 
 import type { ItemReader } from './item_reader.ts'
 import type { KnownTrace } from './known_traces.ts'
+import { latest } from './latest.ts'
 import { due, notDueBefore, type ClosedBy, type Held, type Limits, type OpenRollout, type Watched } from './open_rollout.ts'
 import { payloadSize, type RawItem, type SpanBatch } from './span_batch.ts'
 import type { Items, Run, SpanMemory } from './span_memory.ts'
@@ -57,7 +58,7 @@ const NOTHING: Held = { items: [], chains: [] }
 
 export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   const open = new Map<string, Watched>()
-  const closed = new Set<string>()
+  const closed = latest<true>(REMEMBERED)
   const looks = new TinyQueue<Look>([], (a, b) => a.time - b.time)
   /** Those that need not wait for the clock. */
   const soon = new Set<OpenRollout>()
@@ -175,8 +176,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
   function take(rollout: OpenRollout): OpenRollout {
     open.delete(rollout.key)
     gone(rollout)
-    closed.add(rollout.key)
-    if (closed.size > REMEMBERED) closed.delete(closed.values().next().value!)
+    closed.set(rollout.key, true)
     const held = rollout.held && lifted(rollout.held)
     if (rollout.held && !held) released++
     return { ...rollout, held }
@@ -240,7 +240,7 @@ export function openRollouts(limits: Limits, memory: SpanMemory): OpenRollouts {
     },
     rename(from, to) {
       // Its root, say, may have come then and will not come again.
-      if (closed.has(from)) closed.add(to)
+      if (closed.has(from)) closed.set(to, true)
       const old = open.get(from)
       if (!old) return
       open.delete(from)

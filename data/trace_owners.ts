@@ -1,6 +1,7 @@
 // Which rollout a trace belongs to: the one that a span of it names, else that of the trace it links to or shares a call with, else one of its
 // own.
 
+import { latest } from './latest.ts'
 import { recentCalls, type CallRecord } from './recent_calls.ts'
 import { isWithoutAttempt, routeKey, splitKey } from './routing.ts'
 
@@ -26,7 +27,7 @@ const MAX_LINKS = 100
 
 /** @param claimed the trace, until now a rollout of its own, belongs to the rollout of this key */
 export function traceOwners(claimed: (own: string, key: string) => void): TraceOwners {
-  const owners = new Map<string, string>()
+  const owners = latest<string>(REMEMBERED)
   const recordedBefore = recentCalls(CALLS)
 
   function of(trace: string, own = routeKey(trace, '')): string {
@@ -43,7 +44,6 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
 
   function claim(trace: string, key: string): void {
     if (!trace || owners.has(trace)) return
-    if (owners.size >= REMEMBERED) owners.delete(owners.keys().next().value!)
     owners.set(trace, key)
     claimed(routeKey(trace, ''), key)
   }
@@ -60,5 +60,5 @@ export function traceOwners(claimed: (own: string, key: string) => void): TraceO
     follow(other, trace)
   }
 
-  return { of, claim, give: (trace, key) => void owners.set(trace, key), follow, holds }
+  return { of, claim, give: owners.set, follow, holds }
 }
