@@ -2,12 +2,12 @@
 
 import { isUtf8 } from 'node:buffer'
 import { createHash, randomFillSync } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import type { Lease } from '../pipeline/admission.ts'
-import { Unauthenticated, type Authenticate } from '../pipeline/auth.ts'
+import { Unauthenticated, type Authenticate, type Header } from '../pipeline/auth.ts'
 import type { Log } from '../pipeline/component.ts'
-import { bodyOf, readBody } from '../pipeline/http_body.ts'
+import { readBody } from '../pipeline/http_body.ts'
+import type { HttpHeaders, HttpRequest, HttpResponse, HttpService } from '../pipeline/http_exchange.ts'
 import type { Api } from './api.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
@@ -35,7 +35,9 @@ export interface EndpointOptions {
 }
 
 export interface Endpoint {
-  handle(request: IncomingMessage, response: ServerResponse): void
+  readonly serve: HttpService
+  /** Whether requests to this path are calls, if they are POST. */
+  isCalled(path: string): boolean
   /** From now on it is live, but not ready. Resolves when every answer is out; those that take longer than this are ended. */
   drain(ms: number): Promise<void>
 }
@@ -54,35 +56,34 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   let closed = () => {}
   let draining = false
 
-  async function route(request: IncomingMessage, response: ServerResponse, ending: Ends): Promise<void> {
-    const { parts, path } = splitPath(request.url!)
+  async function route(request: HttpRequest, response: HttpResponse, ending: Ends): Promise<void> {
+    const { parts, path } = splitPath(request.path)
     const random = randomHex()
     const ids = { id: random.slice(0, 24), span_id: random.slice(24, 40), trace_id: random.slice(40) }
     const api = request.method === 'POST' ? apis.get(path) : undefined
-    // An engine writes it with its head: had the response headers already, node would take longer for that, 3 % of passing an answer on.
-    if (!api) response.setHeader(REQUEST_ID, ids.id)
     try {
-      if (path === '/health/live') return send(response, 200, { status: 'live' })
-      if (path === '/health/ready') return ready(response)
-      await authenticate?.((name) => request.headers[name]?.toString())
+      if (path === '/health/live') return send(response, 200, ids.id, { status: 'live' })
+      if (path === '/health/ready') return ready(response, ids.id)
+      const asked = authenticate?.(request.header)
+      if (asked) await asked
       if (api) return await call(api, ids, parts, request, response, ending)
-      if (request.method !== 'GET') throw nowhere(request.method!, path)
-      if (path === '/v1/models') return send(response, 200, modelList([...models.keys()], created))
+      if (request.method !== 'GET') throw nowhere(request.method, path)
+      if (path === '/v1/models') return send(response, 200, ids.id, modelList([...models.keys()], created))
       if (!path.startsWith('/v1/models/')) throw nowhere(request.method, path)
       const name = decoded(path.slice('/v1/models/'.length))
       findModel(models, name)
-      send(response, 200, modelCard(name, created))
+      send(response, 200, ids.id, modelCard(name, created))
     } catch (error) {
       fail(response, ids.id, error)
     }
   }
 
-  function ready(response: ServerResponse): void {
+  function ready(response: HttpResponse, request_id: string): void {
     const problems = [...models].flatMap(([name, { engine }]) => {
       const problem = draining ? 'the endpoint is stopping' : engine.problem()
       return problem === null ? [] : [{ model: name, problem }]
     })
-    send(response, problems.length > 0 ? 503 : 200, { status: problems.length > 0 ? 'not ready' : 'ready', problems })
+    send(response, problems.length > 0 ? 503 : 200, request_id, { status: problems.length > 0 ? 'not ready' : 'ready', problems })
   }
 
   /** From here on, whatever happens is recorded. */
@@ -90,14 +91,14 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     api: Api,
     ids: { readonly id: string; readonly span_id: string; readonly trace_id: string },
     parts: ReadonlyMap<string, string>,
-    request: IncomingMessage,
-    response: ServerResponse,
+    request: HttpRequest,
+    response: HttpResponse,
     ending: Ends,
   ): Promise<void> {
     const started_at = Date.now()
     const said: Said = {}
     const held = lease()
-    const origin = originOf(parts, request.headers)
+    const origin = originOf(parts, request.header)
     const { span_id } = ids
     const trace_id = origin.trace_id || traceOf(origin.attributes) || ids.trace_id
     let body: Json | undefined
@@ -105,16 +106,16 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     let error: ApiError | undefined
     try {
       if (draining) throw stopping()
-      leave = limits.enter(authenticate ? keyOf(request) : '')
-      const bytes = await readBody(bodyOf(request), maxBodyBytes, held)
+      leave = limits.enter(authenticate ? keyOf(request.header) : '')
+      const bytes = await readBody(request, maxBodyBytes, held)
       body = parse(bytes)
       if (typeof body.model !== 'string') throw wrong('model', 'the name of a model', body.model)
       const { engine, version } = findModel(models, body.model)
       const traceparent = `00-${trace_id}-${span_id}-01`
-      const { headers } = request
+      const { header } = request
       const { id: request_id } = ids
       const id = `${api.id_prefix}${request_id}`
-      await engine.answer({ api, id, request_id, model: body.model, version, body, bytes, headers, traceparent, response, ending }, said)
+      await engine.answer({ api, id, request_id, model: body.model, version, body, bytes, header, traceparent, response, ending }, said)
     } catch (thrown) {
       error = ending.reason ?? apiError(thrown)
       fail(response, ids.id, error)
@@ -140,29 +141,25 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   }
 
   /** Where the answer has begun, its status is gone: the error is then the last event of the stream. */
-  function fail(response: ServerResponse, request_id: string, thrown: unknown): void {
+  function fail(response: HttpResponse, request_id: string, thrown: unknown): void {
     const error = apiError(thrown)
     if (error.code === 'internal_error') log.error('A request failed', { error: error.cause })
-    if (response.writableEnded || response.destroyed) return
-    if (response.headersSent) {
-      sendEvent(response, errorBody(error))
-      response.end()
-      return
+    if (response.isBegun()) {
+      sendEvent(response, request_id, errorBody(error))
+      return response.end()
     }
-    response.setHeader(REQUEST_ID, request_id)
-    if (thrown instanceof Unauthenticated) response.setHeader('www-authenticate', thrown.challenge)
-    if (error.retryAfterMs !== undefined) {
-      response.setHeader('retry-after', Math.ceil(error.retryAfterMs / 1_000))
-      response.setHeader('retry-after-ms', Math.ceil(error.retryAfterMs))
-    }
-    send(response, error.status, errorBody(error))
+    const { retryAfterMs } = error
+    send(response, error.status, request_id, errorBody(error), {
+      ...(thrown instanceof Unauthenticated && { 'www-authenticate': thrown.challenge }),
+      ...(retryAfterMs !== undefined && { 'retry-after': Math.ceil(retryAfterMs / 1_000), 'retry-after-ms': Math.ceil(retryAfterMs) }),
+    })
   }
 
-  function handle(request: IncomingMessage, response: ServerResponse): void {
+  function serve(request: HttpRequest, response: HttpResponse): void {
     const ending = createEnding()
     const leave = open.enter(ending)
-    response.once('close', () => {
-      if (!response.writableFinished) ending.end(GONE)
+    response.onClose((isWhole) => {
+      if (!isWhole) ending.end(GONE)
       leave()
       if (open.count === 0) closed()
     })
@@ -176,7 +173,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     clearTimeout(timer)
   }
 
-  return { handle, drain }
+  return { serve, isCalled: (path) => apis.has(splitPath(path).path), drain }
 }
 
 const stopping = () => new ApiError(503, 'stopping', 'the endpoint is stopping', { retryAfterMs: DRAIN_RETRY_MS })
@@ -213,11 +210,14 @@ function traceOf({ 'leyden.rollout.id': rollout, 'leyden.attempt.id': attempt = 
 }
 
 /** Keys are not kept, only what tells them apart. */
-const keyOf = ({ headers: { authorization = '' } }: IncomingMessage): string => createHash('sha256').update(authorization).digest('hex')
+const keyOf = (header: Header): string =>
+  createHash('sha256')
+    .update(header('authorization') ?? '')
+    .digest('hex')
 
 const nowhere = (method: string, path: string) => new ApiError(404, 'unknown_url', `there is no ${method} ${path.slice(0, 200)} here`)
 
-function send(response: ServerResponse, status: number, body: object): void {
+function send(response: HttpResponse, status: number, request_id: string, body: object, headers: HttpHeaders = {}): void {
   const bytes = Buffer.from(JSON.stringify(body))
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes)
+  response.send({ status, headers: { [REQUEST_ID]: request_id, ...headers, 'content-type': 'application/json' }, body: bytes })
 }

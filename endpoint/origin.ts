@@ -1,7 +1,7 @@
 // Who a call is made for: the rollout that it belongs to and the span that it is made in, as its path, its headers or its baggage
 // say. A client that can set nothing but a base URL says it in the path.
 
-import type { IncomingHttpHeaders } from 'node:http'
+import type { Header } from '../pipeline/auth.ts'
 
 export interface Origin {
   /** What names the call's rollout: attributes of its span. */
@@ -41,18 +41,21 @@ export function splitPath(url: string): { parts: ReadonlyMap<string, string>; pa
   return { parts, path }
 }
 
-export function originOf(parts: ReadonlyMap<string, string>, headers: IncomingHttpHeaders): Origin {
-  const baggage = headers.baggage === undefined ? EMPTY : readBaggage(headers.baggage.toString())
+export function originOf(parts: ReadonlyMap<string, string>, header: Header): Origin {
+  const sentBaggage = header('baggage')
+  const baggage = sentBaggage === undefined ? EMPTY : readBaggage(sentBaggage)
   const attributes: Record<string, string> = {}
   for (const [attribute, part, names] of NAMES) {
-    const sent = headers[names[0]!] || headers[names[1] ?? '']
-    const said = parts.get(part) || sent?.toString() || baggage.get(attribute) || baggage.get(ALIASES[attribute] ?? '')
+    const said = parts.get(part) || sentIn(header, names) || baggage.get(attribute) || baggage.get(ALIASES[attribute] ?? '')
     const value = said ? clean(said) : ''
     if (value !== '') attributes[attribute] = value
   }
-  const [, trace_id = '', parent_span_id = ''] = TRACEPARENT.exec(headers.traceparent?.toString() ?? '') ?? []
+  const [, trace_id = '', parent_span_id = ''] = TRACEPARENT.exec(header('traceparent') ?? '') ?? []
   return { attributes, trace_id, parent_span_id }
 }
+
+const sentIn = (header: Header, [name, alias]: readonly [string, string?]): string | undefined =>
+  header(name) || (alias === undefined ? undefined : header(alias))
 
 function readBaggage(header: string): ReadonlyMap<string, string> {
   const members = header.split(',').map((member) => member.split(';', 1)[0]!.split('='))

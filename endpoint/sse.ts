@@ -1,7 +1,7 @@
 // Server-sent events, both ways: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-import type { ServerResponse } from 'node:http'
-
+import type { HttpResponse } from '../pipeline/http_exchange.ts'
+import { REQUEST_ID } from './engines/engine.ts'
 import { isJson, type Json } from './fields.ts'
 
 export const EVENT_STREAM = 'text/event-stream'
@@ -13,13 +13,10 @@ const HEADERS = {
   'x-accel-buffering': 'no',
 }
 
-/** One event; the first one opens the stream. */
-export function sendEvent(response: ServerResponse, data: object, name?: string): void {
-  if (!response.headersSent) {
-    response.writeHead(200, HEADERS)
-    response.socket?.setNoDelay(true)
-  }
-  response.write(`${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`)
+/** One event; the first one begins the stream. */
+export function sendEvent(response: HttpResponse, request_id: string, data: object, name?: string): void {
+  if (!response.isBegun()) response.begin(200, { [REQUEST_ID]: request_id, ...HEADERS })
+  response.write(Buffer.from(`${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`))
 }
 
 /** The JSON objects in a whole stream; what is none (`[DONE]`, comments, a last event that was cut off) is passed over. */

@@ -10,6 +10,9 @@ export interface Message {
   got: number
 }
 
+/** What it is taken from. */
+export type Lender = Pick<Pool, 'take' | 'give' | 'isHalfFree'>
+
 export interface MessageMemory {
   /** Finds room for it. Throws Refused where there is none. */
   begin(message: Message): void
@@ -24,7 +27,7 @@ export interface MessageMemory {
 const FIRST_GRANT = 16 << 10
 const EMPTY = Buffer.alloc(0)
 
-export function createMessageMemory(pool: Pool): MessageMemory {
+export function createMessageMemory(pool: Lender): MessageMemory {
   function begin(message: Message): void {
     message.slot = pool.take(pool.isHalfFree(message.length) ? message.length : Math.min(message.length, FIRST_GRANT))
   }

@@ -4,7 +4,7 @@ import { CODE, rpcStatus, type Encoding, type Failure } from '../data/otlp_answe
 import { Unauthenticated, type Authenticate } from './auth.ts'
 import type { AllowOrigin } from './cors.ts'
 import { BodyError, readBody } from './http_body.ts'
-import { onNode, type HttpAnswer, type HttpHandler } from './http_exchange.ts'
+import { answering, onNode, type HttpAnswer, type HttpHandler } from './http_exchange.ts'
 import { createHttpServer, type HttpServerOptions } from './http_server.ts'
 import { close, listen, type Address } from './listen.ts'
 import { failureOf, type OtlpSignal, type Take } from './otlp_server.ts'
@@ -32,11 +32,11 @@ export async function serveHttp(options: HttpOptions, take: Take) {
   const pool = createPool(withRoom(options.maxBytesInFlight, maxBodyBytes), () => limited('bytes_in_flight'))
   const trimmer = setInterval(pool.trim, TRIM_MS).unref()
   let isStopping = false
-  const handle = exporting(options, take)
-  const onRequest = onNode(handle, pool, () => isStopping)
+  const serve = answering(exporting(options, take))
+  const onRequest = onNode(serve, () => isStopping, pool)
   const others = createHttpServer(options, (request, response) => void (allowOrigin?.(request, response) || onRequest(request, response)))
   // Browsers send little, and what is encrypted is copied anyway.
-  const plain = tls || allowOrigin ? undefined : createPlainServer({ others, paths, handle, pool, limited })
+  const plain = tls || allowOrigin ? undefined : createPlainServer({ others, paths, serve, pool, limited })
 
   const { port } = await listen(plain?.server ?? others, address, option)
   async function stop(): Promise<void> {

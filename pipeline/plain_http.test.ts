@@ -1,13 +1,22 @@
 import { createHash } from 'node:crypto'
-import { connect, type Server } from 'node:net'
-import { setImmediate as turn } from 'node:timers/promises'
+import { once } from 'node:events'
+import { connect, type Server, type Socket } from 'node:net'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 
 import { seeded } from '../test/random.ts'
 import { createAdmission } from './admission.ts'
 import { BodyError, readBody } from './http_body.ts'
-import { onNode, type HttpAnswer, type HttpHandler } from './http_exchange.ts'
+import {
+  answering,
+  onNode,
+  type HttpAnswer,
+  type HttpHandler,
+  type HttpRequest,
+  type HttpResponse,
+  type HttpService,
+} from './http_exchange.ts'
 import { createHttpServer, type HttpServerOptions } from './http_server.ts'
 import { listen } from './listen.ts'
 import { createPlainServer } from './plain_server.ts'
@@ -18,6 +27,8 @@ interface Started {
   /** Every request that the handler got, in order: its target, some fields and its body, or why there was none. */
   readonly seen: string[]
   readonly limits: string[]
+  /** Of every answer, whether it went out whole. */
+  readonly closes: boolean[]
   /** Lets requests go on that wait for long. */
   release(): void
   /** How many of them node:http read. */
@@ -25,14 +36,15 @@ interface Started {
   stop(): Promise<void>
 }
 
-/** Both serve the same handler, which answers with what it saw. */
+/** Both serve the same handlers, which answer with what they saw, at once or in pieces. */
 async function start(kind: 'plain' | 'node', options: HttpServerOptions = {}): Promise<Started> {
   const seen: string[] = []
   const limits: string[] = []
+  const closes: boolean[] = []
   let release = () => {}
   const gate = new Promise<void>((resolve) => (release = resolve))
   const open = createAdmission({ request_limit_mib: 1 }, () => {})
-  const handle: HttpHandler = async (request) => {
+  const whole: HttpHandler = async (request) => {
     const wish = request.header('x-wish')
     const line = `${request.method} ${request.path} ${request.header('content-type')} ${request.header('authorization')}`
     const lease = open()
@@ -56,16 +68,39 @@ async function start(kind: 'plain' | 'node', options: HttpServerOptions = {}): P
     lease.end()
     return answer
   }
+  async function inPieces(request: HttpRequest, response: HttpResponse): Promise<void> {
+    const lease = open()
+    try {
+      const body = Buffer.from(await readBody(request, 500_000, lease))
+      seen.push(`pieces ${request.path} ${body.length}`)
+      response.begin(200, { 'content-type': 'text/plain' })
+      for (let at = 0; at < body.length; at += PIECE) {
+        await new Promise<void>((resolve) => response.write(body.subarray(at, at + PIECE), resolve) && resolve())
+        if (at % 3 === 0) await turn()
+      }
+      response.end()
+    } catch (error) {
+      seen.push(`pieces ${request.path} ${(error as Error).message}`)
+      response.send({ status: 413, headers: {}, body: Buffer.from('too large') })
+    }
+    lease.end()
+  }
+  const atOnce = answering(whole)
+  const serve: HttpService = (request, response) => {
+    response.onClose((isWhole) => closes.push(isWhole))
+    if (request.header('x-wish') === 'pieces') void inPieces(request, response)
+    else atOnce(request, response)
+  }
   const limited = (limit: string) => limits.push(limit)
   const pool = createPool(4 << 20, () => limited('bytes_in_flight'))
   const others = createHttpServer(
     { ...options, limited },
-    onNode(handle, pool, () => false),
+    onNode(serve, () => false, pool),
   )
   let byNode = 0
   others.on('request', () => byNode++)
   const paths = new Set(['/v1/traces', '/v1/logs'])
-  const plain = kind === 'plain' ? createPlainServer({ others, paths, handle, pool, limited }) : undefined
+  const plain = kind === 'plain' ? createPlainServer({ others, paths, serve, pool, limited }) : undefined
   const server: Server = plain?.server ?? others
   const { port } = await listen(server, { host: '127.0.0.1', port: 0 }, '')
   async function stop() {
@@ -73,7 +108,7 @@ async function start(kind: 'plain' | 'node', options: HttpServerOptions = {}): P
     else others.close().closeAllConnections()
     expect(pool.used()).toBe(0)
   }
-  return { port, seen, limits, release, byNode: () => byNode, stop }
+  return { port, seen, limits, closes, release, byNode: () => byNode, stop }
 }
 
 /** Sends pieces, each in a segment of its own, and returns all that is answered until the connection is closed. */
@@ -92,11 +127,34 @@ async function talk(port: number, pieces: readonly (Buffer | 'answer')[], ends: 
   }
   if (ends) socket.end()
   await closed
-  return answers.replaceAll(/Date: [^\r]+/g, 'Date: now')
+  return joined(answers.replaceAll(/Date: [^\r]+/g, 'Date: now'))
+}
+
+/** With the chunks of each answer as one. */
+function joined(answers: string): string {
+  let text = ''
+  for (let at = 0, end = 0; (end = answers.indexOf('\r\n\r\n', at) + 4) > 3; at = end) {
+    const head = answers.slice(at, end)
+    text += head
+    if (/transfer-encoding: chunked/i.test(head)) {
+      for (let size = NaN; size !== 0; end += size + 2) {
+        const start = answers.indexOf('\r\n', end) + 2
+        size = parseInt(answers.slice(end, start), 16)
+        text += answers.slice(start, start + size)
+        end = start
+      }
+    } else {
+      const size = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
+      text += answers.slice(end, end + size)
+      end += size
+    }
+  }
+  return text
 }
 
 type Random = (n: number) => number
-const WISHES = ['nothing', 'wait', 'late', 'echo', 'refuse']
+const WISHES = ['nothing', 'wait', 'late', 'echo', 'refuse', 'pieces', 'pieces']
+const PIECE = 7_000
 const SIZES = [0, 1, 20, 3_000]
 const LARGE = [...SIZES, 70_000, 300_000, 600_000]
 const pick = <T>(random: Random, of: readonly T[]): T => of[random(of.length)]!
@@ -311,4 +369,31 @@ test('what is sent behind a request that waits is kept, and where there is no ro
   const answered = (await Promise.all(talks)).map((answers) => answers.split('HTTP/1.1 200').length - 1)
   expect(new Set(answered)).toEqual(new Set([0, 32]))
   expect(new Set(server.limits)).toEqual(new Set(['bytes_in_flight']))
+})
+
+describe('a client that goes is told of once, for its answer', () => {
+  test.each<[string, 'plain' | 'node', (socket: Socket) => void]>([
+    ['closes', 'plain', (socket) => socket.destroy()],
+    ['closes', 'node', (socket) => socket.destroy()],
+    ['sends no more', 'plain', (socket) => socket.end()],
+    ['sends no more', 'node', (socket) => socket.end()],
+    ['resets', 'plain', (socket) => socket.resetAndDestroy()],
+    ['resets', 'node', (socket) => socket.resetAndDestroy()],
+  ])('%s: %s', async (_how, kind, go) => {
+    const server = await start(kind)
+    onTestFinished(server.stop)
+    const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+    const request = (wish: string) => `POST /v1/logs HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\nx-wish: ${wish}\r\n\r\n`
+    socket.write(request('echo'))
+    await once(socket, 'data')
+    expect(server.closes).toEqual([true])
+    socket.write(request('long'))
+    await sleep(20)
+    expect(server.closes).toEqual([true])
+    go(socket)
+    await expect.poll(() => server.closes).toEqual([true, false])
+    server.release()
+    await sleep(5)
+    expect(server.closes).toEqual([true, false])
+  })
 })

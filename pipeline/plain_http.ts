@@ -2,21 +2,21 @@
 // where they are needed. node:http copies each piece of 64 KB, which costs more than all else that is done with a request. The first request
 // that is not plain goes to node:http, and with it the connection.
 
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 
 import type { Lease } from './admission.ts'
 import { readDirectly } from './direct_reads.ts'
-import type { HttpAnswer, HttpHandler } from './http_exchange.ts'
+import type { HttpService } from './http_exchange.ts'
 import type { Message, MessageMemory } from './message_memory.ts'
 import { createHeadReader, type PlainHead } from './plain_head.ts'
+import { createPlainResponse, type Line, type PlainResponse } from './plain_response.ts'
 import type { Pool } from './pool.ts'
 
 /** What all connections of a server share. */
 export interface PlainService {
   /** Requests for any other are not plain. */
   readonly paths: { has(path: string): boolean }
-  readonly handle: HttpHandler
+  readonly serve: HttpService
   readonly pool: Pool
   readonly memory: MessageMemory
   readonly headersTimeout: number
@@ -46,6 +46,7 @@ const READ_ON_BYTES = 32 << 10
 interface Exchange extends Message {
   readonly began: number
   readonly keepAlive: boolean
+  readonly response: PlainResponse
   /** How much of the body has not come. */
   left: number
   /** It waits until the handler asks for it, and is passed over where that does not want it, or no more of it. */
@@ -54,6 +55,8 @@ interface Exchange extends Message {
   /** Tells the handler that the body is there, or why it will not come. */
   settled: (error?: unknown) => void
   answered: boolean
+  /** Since when the client has all of the answer to take that it does not take. */
+  stuck: number
 }
 
 /** Takes a socket of a server with `pauseOnConnect`. */
@@ -85,6 +88,7 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
     isOurs = false
     if (held) pool.give(held)
     held = undefined
+    open?.response.closed(socket.writableFinished)
     if (open && open.left > 0) open.settled(new Error('aborted'))
   }
 
@@ -120,10 +124,14 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
     socket.resume()
   }
 
+  const line: Line = { socket, isOpen: () => isOurs, goesOn: () => open!.keepAlive && !service.isStopping() }
+
   function begin({ path, fields, contentLength, keepAlive }: PlainHead): void {
+    const response = createPlainResponse(line, (goesOn) => finish(its, goesOn))
     const its: Exchange = {
       began: performance.now(),
       keepAlive,
+      response,
       length: contentLength,
       left: contentLength,
       slot: undefined,
@@ -132,6 +140,7 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
       lease: undefined,
       settled: () => {},
       answered: false,
+      stuck: Infinity,
     }
     open = its
     isNew = false
@@ -145,7 +154,7 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
         else if (isHolding()) goOn()
       })
     const header = (name: string) => (name === 'content-length' ? String(contentLength) : fields.get(name))
-    void service.handle({ method: 'POST', path, header, collect }).then((answer) => finish(its, answer))
+    service.serve({ method: 'POST', path, header, collect }, response)
   }
 
   function take(its: Exchange, bytes: Buffer, start: number, end: number): void {
@@ -193,19 +202,19 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
     if (isOurs) socket.resume()
   }
 
-  function finish(its: Exchange, answer: HttpAnswer): void {
+  function finish(its: Exchange, goesOn: boolean): void {
     memory.release(its)
     if (!isOurs) return
     its.body = 'passed over'
-    const last = !its.keepAlive || service.isStopping()
-    const isDrained = write(socket, answer, last ? CLOSE : KEEP)
-    if (last) end()
-    else if (isDrained) answered(its)
-    else socket.once('drain', () => answered(its))
+    if (!goesOn || service.isStopping()) return end()
+    if (!socket.writableNeedDrain) return answered(its)
+    its.stuck = performance.now()
+    socket.once('drain', () => answered(its))
   }
 
   function answered(its: Exchange): void {
     its.answered = true
+    its.response.closed(true)
     if (its.left === 0) close()
     goOn()
   }
@@ -233,7 +242,7 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
       const silent = now - idle
       if (isOurs && open) {
         if (open.left > 0 && now - open.began > service.requestTimeout) fail('ERR_HTTP_REQUEST_TIMEOUT')
-        else if (socket.writableNeedDrain && now - open.began > service.requestTimeout + service.idleTimeout) socket.destroy()
+        else if (now - open.stuck > service.idleTimeout) socket.destroy()
       } else if (isOurs && isNew && silent > service.headersTimeout) fail('ERR_HTTP_REQUEST_TIMEOUT')
       else if (silent > service.idleTimeout) socket.destroy()
     },
@@ -241,24 +250,4 @@ export function createPlainConnection(accepted: Socket, service: PlainService): 
       if (!open) socket.destroy()
     },
   }
-}
-
-const KEEP = 'Connection: keep-alive\r\nKeep-Alive: timeout=120\r\n'
-const CLOSE = 'Connection: close\r\n'
-
-function write(socket: Socket, { status, headers, body }: HttpAnswer, connection: string): boolean {
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`
-  for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`
-  head += `content-length: ${body.length}\r\nDate: ${date()}\r\n${connection}\r\n`
-  return body.length === 0 ? socket.write(head, 'latin1') : socket.write(Buffer.concat([Buffer.from(head, 'latin1'), body]))
-}
-
-let dateText = ''
-let dateSecond = 0
-
-function date(): string {
-  const second = Math.floor(Date.now() / 1_000)
-  if (second !== dateSecond) dateText = new Date().toUTCString()
-  dateSecond = second
-  return dateText
 }

@@ -3,9 +3,9 @@
 import type { Server as HttpServer } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 
-import type { HttpHandler } from './http_exchange.ts'
+import type { HttpService } from './http_exchange.ts'
 import { CHECK_MS, IDLE_MS, MAX_CONNECTIONS, type HttpLimit } from './http_server.ts'
-import { createMessageMemory } from './message_memory.ts'
+import { createMessageMemory, type Lender } from './message_memory.ts'
 import { createPlainConnection, type PlainConnection, type PlainService } from './plain_http.ts'
 import type { Pool } from './pool.ts'
 
@@ -14,20 +14,22 @@ export interface PlainServerOptions {
   readonly others: HttpServer
   /** Requests for any other are not plain. */
   readonly paths: PlainService['paths']
-  readonly handle: HttpHandler
+  readonly serve: HttpService
   readonly pool: Pool
+  /** Where bodies are kept until their answer is over: the pool, unless they may be needed for longer. */
+  readonly bodies?: Lender
   readonly limited: (limit: HttpLimit) => void
 }
 
 /** `close` stops listening and resolves when every connection has ended: at once, or with its next answer. */
-export function createPlainServer({ others, limited, ...options }: PlainServerOptions) {
+export function createPlainServer({ others, limited, bodies, ...options }: PlainServerOptions) {
   /** With what reads them; undefined where node:http does. */
   const connections = new Map<Socket, PlainConnection | undefined>()
   let isStopping = false
   const { headersTimeout, requestTimeout } = others
   const service: PlainService = {
     ...options,
-    memory: createMessageMemory(options.pool),
+    memory: createMessageMemory(bodies ?? options.pool),
     headersTimeout,
     requestTimeout,
     idleTimeout: IDLE_MS,

@@ -76,6 +76,22 @@ test('whatever is answered says which request it answers', async () => {
   expect(new Set(ids).size).toBe(answers.length)
 })
 
+test('a request is answered as one that node:http reads, which a query is left to', async () => {
+  const { post } = await startEndpoint({ ...scripted([{ when: 'fail', error: 429, text: 'slow down' }, { text: 'It is 4.' }]) })
+  const ask = { model: 'demo', messages: question }
+  const fail = [{ role: 'user', content: 'fail' }]
+  for (const body of [ask, { ...ask, stream: true }, { ...ask, model: 'none' }, { ...ask, messages: fail }, '{"model":', {}]) {
+    const [plain, other] = await Promise.all(['', '?api-version=1'].map(async (query) => shown(await post(chat + query, body))))
+    expect(plain).toEqual(other)
+  }
+})
+
+async function shown(answer: Response) {
+  const { date: _date, 'x-request-id': _id, ...headers } = Object.fromEntries(answer.headers)
+  const body = (await answer.text()).replaceAll(/chatcmpl-[0-9a-f]+|"created":\d+/g, '')
+  return { status: answer.status, headers, body }
+}
+
 describe('a call is made for the rollout that is named', () => {
   const named = { 'leyden.rollout.id': 'r 1', 'leyden.attempt.id': 'a1' }
   test.each<[string, string, Record<string, string>, Record<string, string>]>([

@@ -8,14 +8,22 @@ import { createRecorder } from '../endpoint/recorder.ts'
 import { admission, createAdmission } from '../pipeline/admission.ts'
 import { auth, authenticating } from '../pipeline/auth.ts'
 import { receiver, type Outputs } from '../pipeline/component.ts'
+import { onNode, type HttpService } from '../pipeline/http_exchange.ts'
 import { createHttpServer } from '../pipeline/http_server.ts'
 import { checkEndpoint, close, listen, parseEndpoint } from '../pipeline/listen.ts'
+import type { Lender } from '../pipeline/message_memory.ts'
+import { createPlainServer } from '../pipeline/plain_server.ts'
+import { createPool } from '../pipeline/pool.ts'
 import { duration, group, map, number, text } from '../pipeline/schema.ts'
 import { checkTls, loadTls, tls } from '../pipeline/tls.ts'
 import { policiesOf } from '../storage/policies.ts'
 import type { Storage } from '../storage/storage.ts'
 
 const MIB = 1024 * 1024
+const TRIM_MS = 10_000
+
+/** A body is passed on, and may still be on its way when it is answered. */
+const BODIES: Lender = { take: (bytes) => Buffer.allocUnsafe(bytes), give: () => {}, isHalfFree: (bytes) => bytes <= MIB }
 
 export default receiver({
   type: 'openai',
@@ -69,8 +77,18 @@ export default receiver({
       const recorder = createRecorder(traces ?? (async () => {}), options.queue_mib * MIB, answering, context)
       gauge('leyden_endpoint_requests', () => limits.running)
       const limited = (limit: string) => count('receiver_limit_hits', 1, { transport: 'http', limit })
-      const server = createHttpServer({ tls: secured ?? undefined, limited }, (request, response) => endpoint.handle(request, response))
-      const { port } = await listen(server, address, `receivers::${id}::endpoint`)
+      let isStopping = false
+      const serve: HttpService = (request, response) => endpoint.serve(request, response)
+      const others = createHttpServer(
+        { tls: secured ?? undefined, limited },
+        onNode(serve, () => isStopping),
+      )
+      /** Of what comes before it can be read: behind a request that is under way, or before it is known who sends it. */
+      const pool = createPool(options.admission.request_limit_mib * MIB, () => limited('bytes_in_flight'))
+      const trimmer = setInterval(pool.trim, TRIM_MS).unref()
+      const paths = { has: (path: string) => endpoint.isCalled(path) }
+      const plain = secured ? undefined : createPlainServer({ others, paths, serve, pool, bodies: BODIES, limited })
+      const { port } = await listen(plain?.server ?? others, address, `receivers::${id}::endpoint`)
       const endpoint = createEndpoint({
         ...{ models, limits, recorder, log },
         authenticate: authenticating(options.auth, context, 'http'),
@@ -79,10 +97,12 @@ export default receiver({
         server: { host: address.host, port },
       })
       running.push(async () => {
-        const closed = close(server)
+        isStopping = true
+        clearInterval(trimmer)
+        const closed = plain ? plain.close() : close(others)
         await endpoint.drain(options.drain_timeout)
         // What is left are connections that ask for nothing.
-        server.closeAllConnections()
+        others.closeAllConnections()
         await closed
         await recorder.drain(options.drain_timeout)
       })

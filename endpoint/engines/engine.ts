@@ -1,8 +1,8 @@
 // What answers the requests for one model.
 
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
-
 import type { Tokens } from '../../data/dialect.ts'
+import type { Header } from '../../pipeline/auth.ts'
+import type { HttpResponse } from '../../pipeline/http_exchange.ts'
 import type { Api } from '../api.ts'
 import type { Ending } from '../ending.ts'
 import type { Json } from '../fields.ts'
@@ -34,10 +34,10 @@ export interface EngineCall {
   readonly version: number | undefined
   readonly body: Json
   readonly bytes: Buffer
-  readonly headers: IncomingHttpHeaders
+  readonly header: Header
   /** Of the span that will record the call: what is below it may say so. */
   readonly traceparent: string
-  readonly response: ServerResponse
+  readonly response: HttpResponse
   readonly ending: Ending
 }
 

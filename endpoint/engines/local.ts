@@ -27,8 +27,7 @@ const MAX_SEED = 2 ** 31
 
 export function localEngine({ prepare, ...generator }: Generator): Engine {
   async function answer(call: EngineCall, said: Said): Promise<void> {
-    const { api, response } = call
-    response.setHeader(REQUEST_ID, call.request_id)
+    const { api, response, request_id } = call
     const body = api.resolve?.(call.body) ?? call.body
     said.body = body
     const ask = api.read(body)
@@ -40,7 +39,7 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
       fingerprint: version === undefined ? null : `${model}@${version}`,
       prompt_token_ids,
     }
-    const events = ask.stream ? api.events(head, ask, (data, name) => sendEvent(response, data, name)) : undefined
+    const events = ask.stream ? api.events(head, ask, (data, name) => sendEvent(response, request_id, data, name)) : undefined
     const seed = ask.seed ?? randomInt(MAX_SEED)
     said.params = { ...params, ...(ask.seed === undefined ? {} : { seed: ask.seed }) }
     if (version !== undefined) said.policy_version = version
@@ -55,7 +54,7 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
             seed + choice,
             (piece) => {
               said.first_token_at ??= Date.now()
-              if (!response.destroyed) events?.piece(choice, piece)
+              if (!response.isOver()) events?.piece(choice, piece)
             },
             abort,
           )
@@ -71,12 +70,12 @@ export function localEngine({ prepare, ...generator }: Generator): Engine {
     said.tokens = tokensOf(prompt_token_ids, answers[0]!)
     api.remember?.(head, ask, answers)
     if (!events) {
-      const bytes = Buffer.from(JSON.stringify(api.whole(head, ask, answers)))
-      response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes)
-      return
+      const body = Buffer.from(JSON.stringify(api.whole(head, ask, answers)))
+      return response.send({ status: 200, headers: { [REQUEST_ID]: request_id, 'content-type': 'application/json' }, body })
     }
     events.close(answers)
-    response.end(api.terminator)
+    response.write(Buffer.from(api.terminator))
+    response.end()
   }
 
   return { ...generator, answer }

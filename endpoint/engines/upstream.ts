@@ -1,11 +1,11 @@
 // Any server that speaks OpenAI's API: its answers are passed on byte for byte, as they come, and recorded on the way. A request is
 // tried again only as long as nothing of an answer has come. By undici's dispatcher, which costs half of what node:http does.
 
-import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { Pool, util, type Dispatcher } from 'undici'
 
+import type { Header } from '../../pipeline/auth.ts'
 import type { Context } from '../../pipeline/component.ts'
 import type { Policies } from '../../storage/policies.ts'
 import type { Api } from '../api.ts'
@@ -113,7 +113,7 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
   }
 
   /** Resolves when the whole answer was taken in; rejects with what went wrong on the way. */
-  function ask({ api, headers, traceparent, ending }: EngineCall, body: Buffer, open: OpenSink): Promise<void> {
+  function ask({ api, header, traceparent, ending }: EngineCall, body: Buffer, open: OpenSink): Promise<void> {
     return new Promise((resolve, reject) => {
       let sink = NOTHING
       let abort: ((reason: Error) => void) | undefined
@@ -142,15 +142,15 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
         },
         onError: reject,
       }
-      pool.dispatch({ path: path + api.path, method: 'POST', headers: headersFor(headers, traceparent), body }, handler)
+      pool.dispatch({ path: path + api.path, method: 'POST', headers: headersFor(header, traceparent), body }, handler)
     })
   }
 
-  function headersFor(headers: IncomingHttpHeaders, traceparent: string): string[] {
+  function headersFor(header: Header, traceparent: string): string[] {
     const sent = [...ownHeaders]
     for (const name of forward_headers) {
-      const value = name === 'traceparent' ? traceparent : headers[name]
-      if (value !== undefined) sent.push(name, value.toString())
+      const value = name === 'traceparent' ? traceparent : header(name)
+      if (value !== undefined) sent.push(name, value)
     }
     return sent
   }
@@ -170,7 +170,7 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
         said.first_token_at = Date.now()
         const body = status >= 400 ? jsonIn(bytes) : undefined
         if (status >= 400 ? !body : !looksLikeJson(bytes)) throw notJson(url, status, headers, bytes)
-        response.writeHead(status, answerHeaders(request_id, headers, bytes.length)).end(bytes)
+        response.send({ status, headers: answerHeaders(request_id, headers), body: bytes })
         if (body) throw refusal(status, body)
         said.response = readLater(bytes)
       },
@@ -181,18 +181,15 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
   function streamed({ api, response, request_id }: EngineCall, headers: Headers, said: Said, resume: () => void): Sink {
     const kept: Kept = { chunks: [], size: 0 }
     said.response = joinLater(api, kept)
-    response.writeHead(200, answerHeaders(request_id, headers))
-    response.socket?.setNoDelay(true)
+    response.begin(200, answerHeaders(request_id, headers))
     return {
       data(chunk) {
         said.first_token_at ??= Date.now()
         kept.size += chunk.length
         if (kept.size <= MAX_RECORDED_BYTES) kept.chunks.push(chunk)
-        if (response.write(chunk)) return true
-        response.once('drain', resume)
-        return false
+        return response.write(chunk, resume)
       },
-      end: () => void response.end(),
+      end: () => response.end(),
     }
   }
 
@@ -227,11 +224,9 @@ function outgoing({ body, bytes }: EngineCall, model: string, token_ids: boolean
   return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
 }
 
-function answerHeaders(request_id: string, headers: Headers, length?: number): Record<string, string | number> {
-  const passed: Record<string, string | number> = { [REQUEST_ID]: request_id }
+function answerHeaders(request_id: string, headers: Headers): Record<string, string> {
+  const passed: Record<string, string> = { [REQUEST_ID]: request_id }
   for (const name in headers) if (ANSWER_HEADERS.has(name) || name.startsWith('x-ratelimit-')) passed[name] = headers[name]!.toString()
-  // Not into a copy by a spread, which has a hidden class of its own each time.
-  if (length !== undefined) passed['content-length'] = length
   return passed
 }
 
