@@ -12,6 +12,7 @@ import type { Rollout } from '../data/rollout.ts'
 import { routeKey } from '../data/routing.ts'
 import { passes } from './availability.ts'
 import { literal, LONG_STATEMENT, SMALL_STATEMENT, textList } from './literals.ts'
+import type { IsStored } from './is_stored.ts'
 import { openRows, putFloat64, putMap, putNullable, putString, putUInt32, putVarint, written, type Rows } from './row_binary.ts'
 import { withStaging } from './staging.ts'
 
@@ -143,7 +144,7 @@ function rowOf({ first, advantages, version, assigned }: Staged): Readonly<Recor
 export interface Writer {
   readonly client: ClickHouseClient
   run<T>(attempt: () => Promise<T>): Promise<T>
-  insert(table: string, columns: string, rows: Buffer, token: string): Promise<void>
+  insert(table: string, columns: string, rows: Buffer, token: string, isStored?: IsStored, abort?: AbortSignal): Promise<void>
   /** Whether the server has lightweight UPDATE. */
   canUpdate(): Promise<boolean>
   /** A number for each rollout's next revision that nobody used yet, by routeKey. */

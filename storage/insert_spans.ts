@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { steadyNow } from '../data/clock.ts'
 import type { SpanBatch } from '../data/span_batch.ts'
 import { hasRoom, rowSize, SEGMENT_BYTES, sizeSoFar, spanMemory, type Run, type Segment, type SpanMemory } from '../data/span_memory.ts'
+import { spanStored } from './is_stored.ts'
 import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { spanBlock, type SpanBlock } from './span_block.ts'
 import type { Place, Stored } from './storage.ts'
@@ -116,7 +117,8 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     lastSize = sizeSoFar(segment) - flush.start
     const began = performance.now()
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
-    const sent = insertRows(flush.block.parts(), randomUUID())
+    const isStored = spanStored(firstOf(flush), flush.received_at)
+    const sent = insertRows(flush.block.parts(), randomUUID(), isStored)
       .then(() => NONE)
       .catch((error: unknown) => sort(flush.sources, flush.received_at, error))
       .finally(() => {
@@ -141,4 +143,9 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   }
 
   return { insert, hold, close }
+}
+
+function firstOf({ sources }: Flush) {
+  const [{ batch, from: i, hints }] = sources as [Part]
+  return { batch, i, hint: hints?.[i] ?? '' }
 }

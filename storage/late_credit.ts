@@ -11,6 +11,7 @@ import { versionOf } from './bookkeeping.ts'
 import { creditAlongCourse, creditFromOutline, hasCourse } from './credit_again.ts'
 import type { Become, CreditJob } from './credit_job.ts'
 import type { Writer } from './credit_rows.ts'
+import { rewardsStored } from './is_stored.ts'
 import { LONG_STATEMENT, textList } from './literals.ts'
 import { outlinedReward, wholeReward, type Outline, type OutlinedReward, type OutlinedRewards } from './outline.ts'
 import { openRows, written } from './row_binary.ts'
@@ -128,18 +129,23 @@ async function knownRewards({ run, storedRewards }: Deps, late: readonly LateRew
 /** In the ledger, once however often they are sent. */
 async function record({ insert }: Deps, late: readonly LateReward[], known: ReadonlySet<string>): Promise<void> {
   const now = steadyNow()
+  const unknown: string[] = []
   const ledger = openRows()
   const targets = openRows()
   for (const { rollout_id, attempt_id, rewards } of late) {
     const rollout = { tenant: '', rollout_id, attempt_id }
     for (const reward of rewards) {
-      if (!known.has(versionOf(reward))) putReward(ledger, rollout, reward, now)
+      const version = versionOf(reward)
+      if (!known.has(version)) {
+        putReward(ledger, rollout, reward, now)
+        unknown.push(version)
+      }
       putRewardTarget(targets, rollout, reward, now)
     }
   }
   if (targets.count === 0) return
   await Promise.all([
-    ledger.count > 0 && insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID()),
+    ledger.count > 0 && insert('rewards', REWARD_COLUMNS, written(ledger), randomUUID(), () => rewardsStored(unknown)),
     insert('reward_targets', REWARD_TARGET_COLUMNS, written(targets), randomUUID()),
   ])
 }

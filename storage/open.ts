@@ -14,15 +14,17 @@ import { creditJob, type Committed } from './credit_job.ts'
 import { updateProbe, type Writer } from './credit_rows.ts'
 import { groupId } from './groups.ts'
 import { spanInserter } from './insert_spans.ts'
+import type { IsStored } from './is_stored.ts'
 import { applySchema } from './migrate.ts'
 import { lease } from './lease.ts'
 import { creditLate } from './late_credit.ts'
-import { quarantine } from './quarantine.ts'
+import { quarantine, type InsertRows } from './quarantine.ts'
 import { readRawItems, sizesOf } from './read_items.ts'
 import { MEMBER_COLUMNS, putMembers, REJECT_COLUMNS } from './rollout_rows.ts'
 import { openRows, written } from './row_binary.ts'
 import { SPAN_COLUMNS } from './span_block.ts'
 import type { Commit, Member, RolloutKey, Storage } from './storage.ts'
+import { sureInserts } from './sure_insert.ts'
 import { recredit, type Recredit, type Recredited } from './recredit.ts'
 import { findTargets } from './reward_targets.ts'
 import { rolloutWriter } from './write_rollouts.ts'
@@ -85,18 +87,21 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
     },
   })
 
-  async function send(query: string, rows: readonly Buffer[], token: string, abort?: AbortSignal): Promise<void> {
-    await run(() => sendInsert(query, rows, token, abort), abort)
+  const sureInsert = sureInserts(client)
+  async function send(query: string, rows: readonly Buffer[], token: string, isStored: IsStored, abort?: AbortSignal): Promise<void> {
+    const insert = (token: string) => sendInsert(query, rows, token, abort)
+    await run(() => sureInsert({ token, isStored, insert }), abort)
   }
 
   const others = lanes(OTHERS_AT_ONCE)
-  const insertParts = (table: string, columns: string, parts: readonly Buffer[], token: string, abort?: AbortSignal) =>
-    others(() => send(`INSERT INTO ${table} (${columns}) FORMAT RowBinary`, parts, token, abort))
-  const insert = (table: string, columns: string, rows: Buffer, token: string, abort?: AbortSignal) =>
-    insertParts(table, columns, [rows], token, abort)
+  const insertParts = (table: string, columns: string, parts: readonly Buffer[], token: string, isStored: IsStored, abort?: AbortSignal) =>
+    others(() => send(`INSERT INTO ${table} (${columns}) FORMAT RowBinary`, parts, token, isStored, abort))
+  const insert: Writer['insert'] = (table, columns, rows, token, isStored, abort) =>
+    insertParts(table, columns, [rows], token, isStored, abort)
 
-  const insertSpans = (parts: readonly Buffer[], token: string) => send(`INSERT INTO spans (${SPAN_COLUMNS}) FORMAT Native`, parts, token)
-  const insertRejects = (parts: readonly Buffer[], token: string) => insertParts('rejects', REJECT_COLUMNS, parts, token)
+  const insertSpans: InsertRows = (parts, token, isStored) =>
+    send(`INSERT INTO spans (${SPAN_COLUMNS}) FORMAT Native`, parts, token, isStored)
+  const insertRejects: InsertRows = (parts, token, isStored) => insertParts('rejects', REJECT_COLUMNS, parts, token, isStored)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival } = bookkeeping(client)
   const tables = rolloutWriter({ insert, count })

@@ -2,17 +2,19 @@
 
 import { createHash } from 'node:crypto'
 
+import type { Reject } from '../data/rollout.ts'
 import { placeOf, splitKey } from '../data/routing.ts'
 import { spanId, traceId, type SpanBatch } from '../data/span_batch.ts'
 import { loneSegment, rowSize } from '../data/span_memory.ts'
+import { revisionStored, spanStored, type IsStored } from './is_stored.ts'
 import { reasonOf, REFUSED, storeApart, type Refused } from './refused.ts'
 import { putReject } from './rollout_rows.ts'
-import { openRows, written, type Rows } from './row_binary.ts'
+import { openRows, written } from './row_binary.ts'
 import { spanBlock } from './span_block.ts'
 import type { Place } from './storage.ts'
 
 /** Stores rows, whose bytes are these pieces. Rows that come again with the same token are stored once. */
-export type InsertRows = (rows: readonly Buffer[], token: string) => Promise<void>
+export type InsertRows = (rows: readonly Buffer[], token: string, isStored: IsStored) => Promise<void>
 
 /** Items `from` up to `to` of a batch, as they stand in one insert. */
 export interface Part {
@@ -41,9 +43,11 @@ export function quarantine(insertSpans: InsertRows, insertRejects: InsertRows, c
   async function sort(parts: readonly Part[], receivedAt: number, error: unknown): Promise<readonly Place[]> {
     const refused = await storeApart(rowsOf(parts), error, (rows) => store(rows, receivedAt))
     const rejects = openRows()
-    for (const one of refused) putRefused(rejects, one, receivedAt)
+    for (const one of refused) putReject(rejects, rolloutOf(one.row), rejectOf(one), receivedAt)
     const pieces = [written(rejects)]
-    await insertRejects(pieces, tokenOf(pieces))
+    const first = refused[0]
+    const isStored = first && revisionStored('rejects', rolloutOf(first.row), rejectOf(first), receivedAt)
+    await insertRejects(pieces, tokenOf(pieces), isStored)
     count('leyden_quarantined_items', refused.length)
     return refused.map(({ row }) => row)
   }
@@ -53,7 +57,7 @@ export function quarantine(insertSpans: InsertRows, insertRejects: InsertRows, c
     const { put, parts } = spanBlock(loneSegment(size), receivedAt)
     for (const { batch, i, hint } of rows) put(batch, i, hint)
     const pieces = parts()
-    return insertSpans(pieces, tokenOf(pieces))
+    return insertSpans(pieces, tokenOf(pieces), spanStored(rows[0], receivedAt))
   }
 
   return { sort }
@@ -64,9 +68,11 @@ const rowsOf = (parts: readonly Part[]): Row[] =>
     Array.from({ length: to - from }, (_, n) => ({ batch, i: from + n, hint: hints?.[from + n] ?? '' })),
   )
 
-function putRefused(rows: Rows, refused: Refused<Row>, at: number): void {
-  const { batch, i, hint } = refused.row
+function rolloutOf({ batch, i, hint }: Row) {
   const { rollout_id, attempt_id } = hint ? splitKey(hint) : { rollout_id: placeOf(traceId(batch, i), hint), attempt_id: '' }
-  const reject = { span_id: spanId(batch, i), policy: '', reason: REFUSED, detail: reasonOf(refused) }
-  putReject(rows, { tenant: '', rollout_id, attempt_id, revision: 0 }, reject, at)
+  return { tenant: '', rollout_id, attempt_id, revision: 0 }
 }
+
+const rejectOf = (refused: Refused<Row>): Reject => ({
+  ...{ span_id: spanId(refused.row.batch, refused.row.i), policy: '', reason: REFUSED, detail: reasonOf(refused) },
+})

@@ -6,6 +6,8 @@ import { createHash } from 'node:crypto'
 import { steadyNow } from '../data/clock.ts'
 import { giveWay } from '../data/give_way.ts'
 import type { Reject, Reward, Rollout, Transition } from '../data/rollout.ts'
+import type { Writer } from './credit_rows.ts'
+import { revisionStored } from './is_stored.ts'
 import { reasonOf, REFUSED, storeApart, type Refused } from './refused.ts'
 import { Unassemblable } from './revisions.ts'
 import {
@@ -18,6 +20,8 @@ import {
   ROLLOUTS,
   TRANSITIONS,
   type Named,
+  type Revision,
+  type Row as TableRow,
   type Table,
 } from './rollout_tables.ts'
 import { putReject } from './rollout_rows.ts'
@@ -43,26 +47,21 @@ interface Commit {
   done(): Promise<readonly Revision[]>
 }
 
-interface Options {
-  insert(table: string, columns: string, bytes: Buffer, token: string, abort?: AbortSignal): Promise<void>
+interface Options extends Pick<Writer, 'insert'> {
   count(name: string, n: number): void
 }
 
-/** Whose row it is. */
-type Revision = Pick<Rollout, 'tenant' | 'rollout_id' | 'attempt_id' | 'revision'>
-
-interface Row<R> {
+interface Row<R extends Revision> extends TableRow {
   readonly of: R
   /** Its place among those of its rollout. */
   readonly n: number
-  readonly about: Partial<Reject> | undefined
   /** Where it stands in its block. */
   readonly start: number
   readonly end: number
 }
 
 /** Rows of one table, of rollouts or of what is left of them. */
-interface Block<R> {
+interface Block<R extends Revision> {
   readonly bytes: Rows
   readonly rows: Row<R>[]
 }
@@ -145,7 +144,8 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
     if (rejected.length === 0) return
     const rows = openRows()
     for (const { of, reject } of rejected) putReject(rows, of, reject, at)
-    await insert(REJECTS.name, REJECTS.columns, written(rows), tokenOfRefusal(rejected))
+    const [{ of, reject }] = rejected as [Rejected]
+    await insert(REJECTS.name, REJECTS.columns, written(rows), tokenOfRefusal(rejected), revisionStored('rejects', of, reject))
     count('leyden_refused_rows', rejected.length)
   }
 
@@ -181,16 +181,16 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
     }
   }
 
-  const send = ({ name, columns }: Named, bytes: Buffer, rows: readonly Row<Revision>[], abort?: AbortSignal): Promise<void> =>
-    insert(name, columns, bytes, tokenOf(rows), abort)
+  const send = (table: Named, bytes: Buffer, rows: readonly Row<Revision>[], abort?: AbortSignal): Promise<void> =>
+    insert(table.name, table.columns, bytes, tokenOf(rows), table.isStored?.(rows), abort)
 
-  function openBlock<R>({ name }: Named): Block<R> {
+  function openBlock<R extends Revision>({ name }: Named): Block<R> {
     const bytes = spare.get(name)
     spare.delete(name)
     return bytes ? { bytes, rows: [] } : emptyBlock()
   }
 
-  function keep({ name }: Named, { bytes }: Block<unknown>): void {
+  function keep({ name }: Named, { bytes }: Block<Revision>): void {
     if (bytes.bytes.length > KEEP_BYTES) return
     bytes.length = bytes.count = 0
     spare.set(name, bytes)
@@ -199,10 +199,10 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
   return { writeRevision, openCommit }
 }
 
-const emptyBlock = <R>(): Block<R> => ({ bytes: openRows(), rows: [] })
+const emptyBlock = <R extends Revision>(): Block<R> => ({ bytes: openRows(), rows: [] })
 
 /** @param of what is kept of the rollout */
-function fill<T, R>({ bytes, rows }: Block<R>, table: Table<T>, rollout: Rollout, of: R, at: number): void {
+function fill<T, R extends Revision>({ bytes, rows }: Block<R>, table: Table<T>, rollout: Rollout, of: R, at: number): void {
   for (const [n, one] of table.of(rollout).entries()) {
     const start = bytes.length
     try {
