@@ -30,7 +30,7 @@ export async function startCollector(binary: string): Promise<Collector> {
   const config = join(clickhouse.folder, 'collector.yaml')
   await writeFile(config, pipeline(clickhouse, { grpc, http, metrics }))
   const env = { ...process.env, GOGC: '400' }
-  const child = await launch(binary, ['--config', config], `http://127.0.0.1:${metrics}/metrics`, env)
+  const child = await launch(binary, ['--config', config], `http://127.0.0.1:${metrics}/metrics`, { env })
   return {
     grpc: `127.0.0.1:${grpc}`,
     http: `http://127.0.0.1:${http}`,

@@ -58,6 +58,8 @@ interface Target {
   readonly http: string
   readonly pid: number
   readonly clickhouse: ClickHouse
+  /** Bytes of its heap that were allocated so far, where that is known. */
+  allocated?(): Promise<number>
   stop(): Promise<void>
 }
 
@@ -93,6 +95,8 @@ interface Result extends Sent {
   readonly perSecond: number
   readonly perCpu: number
   readonly clickhousePerCpu: number
+  /** NaN where that is not known. */
+  readonly allocated: number
   readonly megabytes: number
   readonly stored: number
   readonly calls: number
@@ -132,6 +136,7 @@ export async function ingest(options: IngestOptions): Promise<void> {
 
 const HEADER = [
   ...['what', 'load', 'transport', 'spans a request', 'spans per CPU-second', 'x Collector', 'spans/s', 'peak MB', 'x Collector'],
+  'bytes allocated a span',
   ...['spans per CPU-second of ClickHouse', 'ack p50 ms', 'p99 ms', 'failed', 'acknowledged', 'stored', 'policy calls', 'transitions'],
 ]
 
@@ -143,32 +148,41 @@ function summary(results: readonly Result[], peer: readonly Result[] | null): (s
   const all = (pick: (result: Result) => number) => results.reduce((sum, result) => sum + pick(result), 0)
   return [
     ...[of(({ perCpu }) => perCpu), ratio(({ perCpu }) => perCpu), of(({ perSecond }) => perSecond)],
-    ...[of(({ megabytes }) => megabytes), ratio(({ megabytes }) => megabytes), of(({ clickhousePerCpu }) => clickhousePerCpu)],
+    ...[of(({ megabytes }) => megabytes), ratio(({ megabytes }) => megabytes)],
+    known(of(({ allocated, acknowledged }) => allocated / acknowledged)),
+    of(({ clickhousePerCpu }) => clickhousePerCpu),
     ...[of(({ p50 }) => p50), of(({ p99 }) => p99), all(({ failed }) => failed), all(({ acknowledged }) => acknowledged)],
     ...[all(({ stored }) => stored), all(({ calls }) => calls), all(({ made }) => made)],
   ]
 }
 
+const known = (value: number): number | string => (Number.isNaN(value) ? '' : value)
+
 async function measure(candidate: Candidate, { transport, batch }: Cell, load: Load, options: IngestOptions): Promise<Result> {
   const target = await candidate.start(transport)
   const driver = await driverFor(options.collector, target, transport, batch, load)
-  const cpu = async () => ({ own: await cpuSeconds(target.pid), clickhouse: await cpuSeconds(target.clickhouse.pid) })
+  const spent = async () => ({
+    own: await cpuSeconds(target.pid),
+    clickhouse: await cpuSeconds(target.clickhouse.pid),
+    allocated: (await target.allocated?.()) ?? NaN,
+  })
   try {
     const passesIn = ({ acknowledged, wall }: Sent) => clamp((options.seconds * acknowledged) / wall / load.spans, MOST_BYTES / load.bytes)
     const first = await driver.send(0, 1)
     const warming = Math.max(passesIn(first), Math.ceil(WARM_SPANS / load.spans))
     const warm = await driver.send(1, warming)
     const [warmSpans, warmMade] = await settled(candidate, target, load, 1 + warming)
-    const before = await cpu()
+    const before = await spent()
     const passes = passesIn(warm)
     const sent = await driver.send(1 + warming, passes)
     const [stored, made] = await settled(candidate, target, load, 1 + warming + passes)
-    const after = await cpu()
+    const after = await spent()
     return {
       ...sent,
       perSecond: sent.acknowledged / sent.wall,
       perCpu: sent.acknowledged / (after.own - before.own),
       clickhousePerCpu: sent.acknowledged / (after.clickhouse - before.clickhouse),
+      allocated: after.allocated - before.allocated,
       megabytes: await peakMegabytes(target.pid),
       stored: stored - warmSpans,
       calls: passes * load.calls,

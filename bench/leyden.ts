@@ -1,7 +1,7 @@
 // A Leyden of its own for one measurement: a child process on free ports with an embedded ClickHouse in a new folder.
 
 import type { ChildProcess } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { open, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
@@ -13,6 +13,8 @@ import { end, freePorts, launch } from './processes.ts'
  * that is not collected before there is something to collect.
  */
 const START_FLAGS = ['--max-semi-space-size=8', '--initial-old-space-size=64']
+/** Has V8 write a line for each garbage collection. */
+const TELL_COLLECTIONS = ['--trace-gc', '--trace-gc-nvp']
 
 export interface Leyden {
   readonly grpc: string
@@ -23,6 +25,8 @@ export interface Leyden {
   metrics(): Promise<string>
   /** Rollouts that still get spans, as its metrics have it. */
   openRollouts(): Promise<number>
+  /** Bytes of V8's heap that were allocated since it was started. */
+  allocated(): Promise<number>
   /** kill -9, of Leyden alone, and a start with the same store and ports. */
   killAndRestart(): Promise<void>
   /** Ends it and removes what it stored. */
@@ -48,7 +52,9 @@ export async function startLeyden({ transport = 'auto', rootGrace = '1s', idleTi
     pipeline({ store: clickhouse.store, health, metrics, receiver: otlp, signals: ['traces', 'logs'], rootGrace, idleTimeout }),
   )
 
-  let child = await launchLeyden(config, health)
+  const collections = await open(join(clickhouse.folder, 'collections.log'), 'a')
+  const start = () => launchLeyden(config, health, [...START_FLAGS, ...TELL_COLLECTIONS], collections.fd)
+  let child = await start()
   const saying = async () => (await fetch(`http://localhost:${metrics}/metrics`)).text()
   return {
     grpc: `localhost:${grpc}`,
@@ -59,23 +65,41 @@ export async function startLeyden({ transport = 'auto', rootGrace = '1s', idleTi
     clickhouse,
     metrics: saying,
     openRollouts: async () => Number(/^leyden_open_rollouts(?:\{.*\})? (\d+)/m.exec(await saying())?.[1]),
+    async allocated() {
+      const used = Number(/^otelcol_process_runtime_heap_alloc_bytes(?:\{.*\})? (\d+)/m.exec(await saying())?.[1])
+      return used + freedBy(await readFile(join(clickhouse.folder, 'collections.log'), 'utf8'))
+    },
     async killAndRestart() {
       await end(child, 'SIGKILL')
-      child = await launchLeyden(config, health)
+      await collections.truncate()
+      child = await start()
     },
     async stop() {
       // Not SIGTERM: it would first close every rollout that is open.
       await end(child, 'SIGKILL')
+      await collections.close()
       await clickhouse.stop()
     },
   }
 }
 
+/** By collections that V8 wrote a line about. */
+const freedBy = (lines: string): number =>
+  [...lines.matchAll(/total_size_before=(\d+) total_size_after=(\d+)/g)].reduce(
+    (sum, [, before, after]) => sum + Number(before) - Number(after),
+    0,
+  )
+
 /** @param configs each laid over those before it */
-export async function launchLeyden(configs: string | readonly string[], health: number, flags = START_FLAGS): Promise<ChildProcess> {
+export async function launchLeyden(
+  configs: string | readonly string[],
+  health: number,
+  flags = START_FLAGS,
+  output?: number,
+): Promise<ChildProcess> {
   const cli = createRequire(import.meta.url).resolve('#leyden')
   const given = [configs].flat().flatMap((config) => ['--config', config])
-  return launch(process.execPath, [...flags, cli, 'run', ...given], `http://localhost:${health}/`)
+  return launch(process.execPath, [...flags, cli, 'run', ...given], `http://localhost:${health}/`, { output })
 }
 
 interface Pipeline {

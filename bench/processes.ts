@@ -10,9 +10,20 @@ const START_MS = 30_000
 /** Kernel clock ticks per second; Linux fixes it at 100 for user space. */
 const TICKS = 100
 
+interface Launching {
+  readonly env?: NodeJS.ProcessEnv
+  /** Descriptor of the file that its standard output goes to; without one it is dropped. */
+  readonly output?: number | undefined
+}
+
 /** Starts a process and waits until `url` answers. What it writes to its standard error is shown. */
-export async function launch(command: string, args: readonly string[], url: string, env = process.env): Promise<ChildProcess> {
-  const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'], env })
+export async function launch(
+  command: string,
+  args: readonly string[],
+  url: string,
+  { env = process.env, output }: Launching = {},
+): Promise<ChildProcess> {
+  const child = spawn(command, args, { stdio: ['ignore', output ?? 'ignore', 'inherit'], env })
   for (const deadline = Date.now() + START_MS; !(await answers(url)); await sleep(50)) {
     if (child.exitCode === null && Date.now() < deadline) continue
     child.kill('SIGKILL')
