@@ -113,13 +113,23 @@ const MOST_VARINT = 5
 /** Of a UTF-16 unit in UTF-8. */
 const MOST_BYTES = 3
 
+/** Bytes as they are, with no length before them. */
+export function putRaw(rows: Rows, source: Buffer, start = 0, end = source.length): void {
+  reserve(rows, end - start)
+  rows.length = copied(source, start, end, rows.bytes, rows.length)
+}
+
 export function putBytes(rows: Rows, source: Buffer, start = 0, end = source.length): void {
   reserve(rows, MOST_VARINT + end - start)
-  const { bytes } = rows
-  let to = writeVarint(bytes, rows.length, end - start)
-  if (end - start >= FEW) to += source.copy(bytes, to, start, end)
-  else for (let from = start; from < end; from++) bytes[to++] = source[from]!
-  rows.length = to
+  rows.length = copied(source, start, end, rows.bytes, writeVarint(rows.bytes, rows.length, end - start))
+}
+
+/** Where they end. */
+function copied(source: Buffer, start: number, end: number, bytes: Buffer, at: number): number {
+  if (end - start >= FEW) return at + source.copy(bytes, at, start, end)
+  let to = at
+  for (let from = start; from < end; from++) bytes[to++] = source[from]!
+  return to
 }
 
 /** At most MOST_VARINT bytes. */

@@ -8,8 +8,8 @@ import { attribute, resource, scope } from '../data/scan.ts'
 import { copyBytes } from '../data/shared_memory.ts'
 import { COLUMN, STRIDE, type Envelope, type SpanBatch } from '../data/span_batch.ts'
 import { SEGMENT_ROWS, type Segment } from '../data/span_memory.ts'
-import { blockHead, bytesOf, columnHead, lowCardinality } from './native_writer.ts'
-import { openRows, putBytes, putString, putUInt8, reserve, written, writeVarint, type Rows } from './row_binary.ts'
+import { bytesOf, columnHead, putBlockHead, putLowCardinality, putSame } from './native_writer.ts'
+import { openRows, putBytes, putRaw, putString, putUInt8, reserve, written, writeVarint, type Rows } from './row_binary.ts'
 
 const RESPONSE_ID = 'gen_ai.response.id'
 const LAST_KIND = 5
@@ -61,8 +61,10 @@ interface Columns {
   /** Each as two words. */
   readonly starts: Int32Array
   readonly durations: Int32Array
-  readonly kinds: Uint8Array
-  readonly statuses: Uint8Array
+  readonly kinds: Buffer
+  readonly statuses: Buffer
+  /** All of them, when the block is sent. */
+  readonly out: Rows
 }
 
 const newColumns = (): Columns => ({
@@ -74,8 +76,9 @@ const newColumns = (): Columns => ({
   parents: new Uint16Array(8 * SEGMENT_ROWS),
   starts: new Int32Array(2 * SEGMENT_ROWS),
   durations: new Int32Array(2 * SEGMENT_ROWS),
-  kinds: new Uint8Array(SEGMENT_ROWS),
-  statuses: new Uint8Array(SEGMENT_ROWS),
+  kinds: Buffer.alloc(SEGMENT_ROWS),
+  statuses: Buffer.alloc(SEGMENT_ROWS),
+  out: openRows(1 << 18),
 })
 
 /** Of blocks that are done with. */
@@ -180,29 +183,36 @@ export function spanBlock(segment: Segment, receivedAt: number): SpanBlock {
     const ownResources = resources.slice(firstResource)
     const ownScopes = scopes.slice(firstScope)
     const services = ownResources.map(({ attributes }) => textOf(attributes['service.name']))
-    const itsResource = numbersFrom(firstResource, resourceOf.subarray(first, count))
-    const itsScope = numbersFrom(firstScope, scopeOf.subarray(first, count))
-    const values: Record<keyof typeof TYPES, readonly Buffer[]> = {
-      received_at: [bytesOf(new BigInt64Array(rows).fill(BigInt(receivedAt)))],
-      signal: [bytesOf(signals.subarray(first, count))],
-      service: lowCardinality(services, putString, itsResource),
-      resource: lowCardinality(ownResources, putEnvelope, itsResource),
-      scope: lowCardinality(ownScopes, putEnvelope, itsScope),
-      rollout_hint: lowCardinality([...hints.keys()], putString, hintOf.subarray(0, rows)),
-      trace_id: [written(traces)],
-      start_time: [bytesOf(starts.subarray(0, 2 * rows))],
-      span_id: [bytesOf(spans.subarray(0, 8 * rows))],
-      parent_span_id: [bytesOf(parents.subarray(0, 8 * rows))],
-      name: [written(names)],
-      kind: [bytesOf(kinds.subarray(0, rows))],
-      status: [bytesOf(statuses.subarray(0, rows))],
-      duration: [bytesOf(durations.subarray(0, 2 * rows))],
-      position: [bytesOf(POSITIONS.subarray(0, rows))],
-      response_id: [written(responses)],
-      payload: [],
-    }
-    const beside = [blockHead(HEADS.length, rows), ...HEADS.flatMap(({ name, head }) => [head, ...values[name]])]
-    return [Buffer.concat(beside), bytes.subarray(start, length)]
+    const itsResource = { from: first, to: count, first: firstResource }
+    const itsScope = { from: first, to: count, first: firstScope }
+    const { out } = columns
+    out.length = 0
+    putBlockHead(out, NAMES.length, rows)
+    // In the order of TYPES.
+    putRaw(out, HEADS.received_at)
+    putSame(out, receivedAt, rows)
+    putRaw(out, HEADS.signal)
+    putRaw(out, bytesOf(signals), first, count)
+    putRaw(out, HEADS.service)
+    putLowCardinality(out, services, putString, resourceOf, itsResource)
+    putRaw(out, HEADS.resource)
+    putLowCardinality(out, ownResources, putEnvelope, resourceOf, itsResource)
+    putRaw(out, HEADS.scope)
+    putLowCardinality(out, ownScopes, putEnvelope, scopeOf, itsScope)
+    putRaw(out, HEADS.rollout_hint)
+    putLowCardinality(out, [...hints.keys()], putString, hintOf, { from: 0, to: rows, first: 0 })
+    putColumn(out, HEADS.trace_id, traces.bytes, traces.length)
+    putColumn(out, HEADS.start_time, bytesOf(starts), 8 * rows)
+    putColumn(out, HEADS.span_id, bytesOf(spans), 16 * rows)
+    putColumn(out, HEADS.parent_span_id, bytesOf(parents), 16 * rows)
+    putColumn(out, HEADS.name, names.bytes, names.length)
+    putColumn(out, HEADS.kind, kinds, rows)
+    putColumn(out, HEADS.status, statuses, rows)
+    putColumn(out, HEADS.duration, bytesOf(durations), 8 * rows)
+    putColumn(out, HEADS.position, POSITIONS, 4 * rows)
+    putColumn(out, HEADS.response_id, responses.bytes, responses.length)
+    putRaw(out, HEADS.payload)
+    return [written(out), bytes.subarray(start, length)]
   }
 
   return { put, parts, release: () => void free.push(columns) }
@@ -216,14 +226,19 @@ const detachedFrom = (body: Buffer, envelope: Envelope): Envelope =>
   envelope.bytes.buffer === body.buffer ? { ...envelope, bytes: Buffer.from(envelope.bytes) } : envelope
 
 /** Where each row stands among its block's. */
-const POSITIONS = Uint32Array.from({ length: SEGMENT_ROWS }, (_, row) => row)
+const POSITIONS = bytesOf(Uint32Array.from({ length: SEGMENT_ROWS }, (_, row) => row))
 
-const HEADS = Object.entries(TYPES).map(([name, type]) => ({ name: name as keyof typeof TYPES, head: columnHead(name, type) }))
+type Name = keyof typeof TYPES
+const NAMES = Object.keys(TYPES) as Name[]
+const HEADS = Object.fromEntries(NAMES.map((name) => [name, columnHead(name, TYPES[name])])) as Record<Name, Buffer>
+
+/** A column of which so many bytes are written. */
+function putColumn(out: Rows, head: Buffer, bytes: Buffer, size: number): void {
+  putRaw(out, head)
+  putRaw(out, bytes, 0, size)
+}
 
 const putEnvelope = (rows: Rows, { bytes }: Envelope): void => putBytes(rows, bytes)
-
-/** Those before `first` are other blocks'. */
-const numbersFrom = (first: number, numbers: Uint16Array): Uint16Array => (first === 0 ? numbers : numbers.map((number) => number - first))
 
 /** @param slot where the attribute stands, or 0 */
 function putResponseId(rows: Rows, batch: SpanBatch, i: number, slot: number): void {
