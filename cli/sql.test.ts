@@ -75,6 +75,7 @@ test('a server that is not there is said not to be there', async () => {
 test.each([
   [['SELECT', '1'], 'put the SQL in quotes'],
   [[], 'there is no SQL to run'],
+  [['--file', 'nosuch.sql'], 'Error: nosuch.sql: no such file or folder\n'],
   [['--url', 'tcp://localhost', 'SELECT 1'], '--url must be embedded'],
 ])('%j is explained', async (args, message) => {
   const { code, stderr } = await runCommand(sql, args)

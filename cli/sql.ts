@@ -1,14 +1,12 @@
 // A question in SQL to the store, whether a pipeline is running on it or not.
 
-import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
-
 import { ClickHouseError, type DataFormat } from '@clickhouse/client'
 
 import { connect } from '../storage/connection.ts'
 import type { StorageOptions } from '../storage/open.ts'
 import type { Io } from './command.ts'
 import { command, UsageError } from './flags.ts'
+import { readText } from './read_text.ts'
 import { requireData, storageFlags, storageFlagsHelp, storageOptions } from './storage_flags.ts'
 
 const HELP = `Asks the store a question in SQL, whether the pipeline is running or not. The SQL may also come from a file or from standard input.
@@ -48,11 +46,7 @@ async function queryOf(file: string | undefined, words: readonly string[], io: I
   if (file !== undefined && words.length > 0) throw new UsageError('give the SQL either as an argument or in a file')
   if (words.length > 1) throw new UsageError('put the SQL in quotes, as one argument')
   const fromInput = file === '-' || (file === undefined && words.length === 0 && !io.terminal)
-  const query = fromInput
-    ? ((await io.stdin?.()) ?? '')
-    : file === undefined
-      ? (words[0] ?? '')
-      : await readFile(resolve(io.cwd, file), 'utf8')
+  const query = fromInput ? ((await io.stdin?.()) ?? '') : file === undefined ? (words[0] ?? '') : await readText(file, io.cwd)
   if (!query.trim()) throw new UsageError('there is no SQL to run: leyden sql "SELECT …"')
   return query
 }

@@ -194,7 +194,7 @@ test('create_schema: false leaves the making of tables to others', async () => {
 })
 
 test.each([
-  [{ url: 'tcp://localhost:9000' }, 'must be embedded, embedded:<folder> or http(s)://host:port'],
+  [{ url: 'tcp://localhost:9000' }, 'must be embedded, embedded:<folder> or http(s)://[user:password@]host:port'],
   [{ database: 'agents' }, 'needs "url"'],
 ])('%j is refused', (options, message) => {
   expect(problems(clickhouse, options)).toEqual([expect.stringContaining(message)])

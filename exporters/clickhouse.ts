@@ -23,10 +23,13 @@ export default exporter({
     storage: text('The clickhouse_storage extension whose ClickHouse is written to, unless `url` names another.', {
       default: 'clickhouse_storage',
     }),
-    url: text('`http(s)://host:port`, `embedded` or `embedded:<folder>`; when absent, the ClickHouse of `storage`.', {
-      default: null,
-      aliases: ['endpoint'],
-    }),
+    url: text(
+      '`embedded`, `embedded:<folder>` or `http(s)://host:port`, in which user, password and database may stand as well; when absent, the ClickHouse of `storage`.',
+      {
+        default: null,
+        aliases: ['endpoint'],
+      },
+    ),
     database: text('Database of the tables at `url`.', { default: 'default' }),
     username: text('User at `url`.', { default: 'default' }),
     password: secret('Password of the user.', { default: '' }),

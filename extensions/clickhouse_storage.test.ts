@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 
 import type { Extension } from '../pipeline/component.ts'
+import { readAddress } from '../storage/embedded/address.ts'
 import { Unavailable, type Storage } from '../storage/storage.ts'
 import { conforms, configure, problems, spanBatch, testContext } from '../test/conformance.ts'
-import { stopEmbedded } from '../test/storage.ts'
+import { stopEmbedded, testStorage } from '../test/storage.ts'
 import clickhouse_storage from './clickhouse_storage.ts'
 
 conforms(clickhouse_storage)
@@ -53,8 +54,18 @@ test.each([`${import.meta.filename}/data`, '/proc/leyden', '/proc/leyden/data'])
   },
 )
 
+test('a user that the server does not know is told with the options that name it', async () => {
+  const server = await testStorage()
+  const { port } = (await readAddress(server.folder))!
+  const extension = configure(clickhouse_storage, { url: `http://127.0.0.1:${port}`, password: 'wrong' })
+  await expect(extension.start?.()).rejects.toThrow(
+    /^Wrong user name or password; set extensions::test::username and password, or name both in its url$/,
+  )
+  await server.close()
+})
+
 test.each(['clickhouse://localhost:9000', 'localhost:8123', 'embedded:'])('the url %s is refused', (url) => {
   expect(problems(clickhouse_storage, { url })).toEqual([
-    expect.stringContaining('must be embedded, embedded:<folder> or http(s)://host:port'),
+    expect.stringContaining('must be embedded, embedded:<folder> or http(s)://[user:password@]host:port'),
   ])
 })

@@ -42,10 +42,13 @@ export default receiver({
     storage: text('The clickhouse_storage extension whose ClickHouse is read from, unless `url` names another.', {
       default: 'clickhouse_storage',
     }),
-    url: text('`http(s)://host:port`, `embedded` or `embedded:<folder>`; when absent, the ClickHouse of `storage`.', {
-      default: null,
-      aliases: ['endpoint'],
-    }),
+    url: text(
+      '`embedded`, `embedded:<folder>` or `http(s)://host:port`, in which user, password and database may stand as well; when absent, the ClickHouse of `storage`.',
+      {
+        default: null,
+        aliases: ['endpoint'],
+      },
+    ),
     database: text('Database of the table at `url`.', { default: 'default' }),
     username: text('User at `url`; it needs no right but to read.', { default: 'default' }),
     password: secret('Password of the user.', { default: '' }),

@@ -10,7 +10,7 @@ import { joinEmbedded, type EmbeddedServer } from './embedded/join.ts'
 import { inserting, type Insert } from './insert_request.ts'
 
 export interface ConnectionOptions {
-  /** `http(s)://host:port`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
+  /** `http(s)://[user:password@]host:port[/database]`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
   readonly url: string
   readonly database: string
   readonly username: string
@@ -36,13 +36,32 @@ export function embeddedFolder(url: string, cwd = process.cwd()): string | null 
 
 /** What is wrong with a url, in the words of an option's error. */
 export function urlProblem(url: string): string[] {
-  if (embeddedFolder(url) !== null || /^https?:\/\/[^/]/.test(url)) return []
-  return [`must be embedded, embedded:<folder> or http(s)://host:port, ClickHouse's HTTP interface (got ${JSON.stringify(url)})`]
+  if (embeddedFolder(url) !== null || serverOf({ url, database: '', username: '', password: '' })) return []
+  const shown = JSON.stringify(url.replace(/\/\/.*@/s, '//***@'))
+  return [
+    `must be embedded, embedded:<folder> or http(s)://[user:password@]host:port[/database], ClickHouse's HTTP interface (got ${shown})`,
+  ]
+}
+
+/** What the url of a server says of these goes before the options. undefined where it is none. */
+function serverOf({ url, database, username, password }: ConnectionOptions): ConnectionOptions | undefined {
+  if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?$/.test(url) || !URL.canParse(url)) return undefined
+  const said = new URL(url)
+  try {
+    return {
+      url: said.origin,
+      database: decodeURIComponent(said.pathname.slice(1)) || database,
+      username: decodeURIComponent(said.username) || username,
+      password: decodeURIComponent(said.password) || password,
+    }
+  } catch {
+    return undefined // a % that stands for nothing
+  }
 }
 
 /** Rejects when an embedded ClickHouse cannot be started. A server need not be there yet. */
-export async function connect({ url, database, username, password }: ConnectionOptions): Promise<Connection> {
-  const folder = embeddedFolder(url)
+export async function connect(options: ConnectionOptions): Promise<Connection> {
+  const folder = embeddedFolder(options.url)
   const server = folder === null ? null : await joinEmbedded(folder)
   const common = {
     max_open_connections: CONNECTIONS,
@@ -50,9 +69,9 @@ export async function connect({ url, database, username, password }: ConnectionO
     application: 'leyden',
     log: { level: ClickHouseLogLevel.OFF },
   }
-  const place = server
-    ? { url: `http://127.0.0.1:${server.port}`, username: 'default', password: server.password }
-    : { url, username, password }
+  const { database, ...place } = server
+    ? { url: `http://127.0.0.1:${server.port}`, database: options.database, username: 'default', password: server.password }
+    : (serverOf(options) ?? options)
   const agent = server && followed(new Agent({ keepAlive: true, maxSockets: CONNECTIONS }), server)
   const clientOf = (database: string) => createClient({ ...common, ...place, database, ...(agent && { http_agent: agent }) })
   const client = clientOf(database)
