@@ -1,6 +1,6 @@
 // The items of one rollout in order, each span once, and the place of each in the run.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 import type { Reading } from './dialect.ts'
 import type { Stranger } from './item_reader.ts'
@@ -110,5 +110,5 @@ export function placeOf(item: Remains | LogRecord, node: number, dialect: string
 /** The same each time the record is read, and like a span's id. */
 function recordId({ trace_id, span_id, time, event_name, body, attributes }: LogRecord): string {
   const said = [trace_id, span_id, String(time), event_name, jsonOf(body), jsonOf(attributes)].join('\0')
-  return createHash('sha256').update(said).digest('hex').slice(0, 16)
+  return hash('sha256', said).slice(0, 16)
 }

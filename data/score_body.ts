@@ -1,7 +1,7 @@
 // A score as POST /v1/scores takes it, and the log record that it becomes. The fields are those of Langfuse's score, and
 // more ways to say what the score is about.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 import { EVALUATION, SCORE } from './evaluation.ts'
 import { MAX_REWARD } from './score.ts'
@@ -141,7 +141,8 @@ function anyValue(value: string | number | boolean): object {
 }
 
 const isObject = (value: unknown): value is Body => typeof value === 'object' && value !== null && !Array.isArray(value)
-const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+/** Ten thousand scores may come at once: a Hash of its own for each takes more than twice as long. */
+const digest = (text: string) => hash('sha256', text)
 const shown = (value: unknown) => (value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 80))
 
 function refuse(message: string): never {
