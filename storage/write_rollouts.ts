@@ -157,14 +157,15 @@ export function rolloutWriter({ insert, count }: Options): RolloutWriter {
     abort?: AbortSignal,
   ): Promise<Refused<Row<Rollout>>[]> {
     const refused: Refused<Row<Rollout>>[] = []
-    let block = openBlock<Rollout>(table)
+    let block: Block<Rollout> | undefined
     for (const [i, rollout] of rollouts.entries()) {
+      block ??= openBlock(table)
       fill(block, table, rollout, rollout, at)
       await giveWay()
       if (block.bytes.length < BLOCK_BYTES && i < rollouts.length - 1) continue
       refused.push(...(await store(table, block, abort)))
       keep(table, block)
-      block = openBlock(table)
+      block = undefined
     }
     return refused
   }
