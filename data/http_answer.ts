@@ -1,25 +1,24 @@
 // An answer of HTTP/1.1 as it comes from a socket, piece by piece (RFC 9112). Left out: what an answer to a POST cannot be, such as one
 // without a body because HEAD was asked for, or another protocol.
 
-export interface Answer {
-  readonly status: number
-  readonly body: Buffer
-  /** Whether the connection may be used again. */
-  readonly lasting: boolean
+/** Takes an answer as it comes. */
+export interface AnswerTaker {
+  /** Told once; `head` is all of it, as it came. */
+  begin(status: number, head: string): void
+  /** A piece of the body, which is only lent. */
+  data(piece: Buffer): void
 }
 
 export interface AnswerReader {
-  /** Takes what was read, which it does not keep. The answer, once it is whole; throws BadAnswer where it is none. */
-  take(bytes: Buffer): Answer | undefined
+  /** Takes what was read. Once the answer is whole: whether its connection may be used again. Throws BadAnswer where it is none. */
+  take(bytes: Buffer): { readonly lasting: boolean } | undefined
   /** The same when there is no more to read. */
-  end(): Answer | undefined
+  end(): { readonly lasting: boolean } | undefined
 }
 
 export class BadAnswer extends Error {}
 
 const MOST_HEAD_BYTES = 64 << 10
-/** What a body has beyond that is passed over. */
-const MOST_BODY_BYTES = 16 << 20
 const MOST_LINE_BYTES = 8 << 10
 /** A server that ends what rests for less than this many seconds may do so just when it is used again. */
 const RESTS_S = 3
@@ -34,7 +33,7 @@ const CHUNK = /^([\da-f]{1,13})[ \t]*(?:;.*)?$/i
 type Part = 'head' | 'length' | 'chunk size' | 'chunk' | 'chunk end' | 'trailers' | 'all'
 
 /** Of one answer. */
-export function answerReader(): AnswerReader {
+export function answerReader(taker: AnswerTaker): AnswerReader {
   let part: Part = 'head'
   /** The beginning of a head or of a line. */
   let held = ''
@@ -42,10 +41,8 @@ export function answerReader(): AnswerReader {
   let lasting = false
   /** Of the body, or of its chunk. */
   let left = 0
-  let kept = 0
-  const pieces: Buffer[] = []
 
-  function take(bytes: Buffer): Answer | undefined {
+  function take(bytes: Buffer): { readonly lasting: boolean } | undefined {
     let at = 0
     while (at < bytes.length) {
       if (part === 'head') {
@@ -54,10 +51,11 @@ export function answerReader(): AnswerReader {
         at = end
         if (isBodiless()) return whole(at === bytes.length)
       } else if (part === 'all') {
-        keep(bytes, at, (at = bytes.length))
+        taker.data(bytes.subarray(at))
+        at = bytes.length
       } else if (part === 'length' || part === 'chunk') {
         const end = Math.min(bytes.length, at + left)
-        keep(bytes, at, end)
+        taker.data(bytes.subarray(at, end))
         left -= end - at
         at = end
         if (left === 0 && part === 'length') return whole(at === bytes.length)
@@ -79,13 +77,6 @@ export function answerReader(): AnswerReader {
   function hold(bytes: Buffer, from: number, to: number, most: number): void {
     held += bytes.toString('latin1', from, to)
     if (held.length > most) throw new BadAnswer(`its head or a line of it has more than ${most} bytes`)
-  }
-
-  function keep(bytes: Buffer, from: number, to: number): void {
-    const size = Math.min(to - from, MOST_BODY_BYTES - kept)
-    if (size <= 0) return
-    pieces.push(Buffer.from(bytes.subarray(from, from + size)))
-    kept += size
   }
 
   /** Where it ends; -1 where it has not yet. */
@@ -113,6 +104,7 @@ export function answerReader(): AnswerReader {
     const bodiless = status === 204 || status === 304
     left = bodiless ? 0 : Number(length)
     part = bodiless || (coding === undefined && length !== undefined) ? 'length' : coding === undefined ? 'all' : 'chunk size'
+    taker.begin(status, head)
   }
 
   /** Whether the answer ends with this line. */
@@ -131,12 +123,9 @@ export function answerReader(): AnswerReader {
   }
 
   /** What comes after it was not asked for: who knows what else will. */
-  const whole = (last: boolean): Answer => ({ status, body: Buffer.concat(pieces), lasting: lasting && last })
+  const whole = (last: boolean) => ({ lasting: lasting && last })
 
-  function end(): Answer | undefined {
-    lasting = false
-    return part === 'all' ? whole(true) : undefined
-  }
+  const end = () => (part === 'all' ? { lasting: false } : undefined)
 
   return { take, end }
 }

@@ -88,7 +88,7 @@ test('a request is sent in all its pieces and answered, again and again over one
   ] as const) {
     const pieces = [1, 300_000, 7].map((size, i) => Buffer.alloc(size, 65 + i))
     const answer = await post(`POST ${path} HTTP/1.1\r\nHost: here\r\nContent-Length: 300008\r\n\r\n`, pieces)
-    expect([answer.status, answer.lasting, answer.body.equals(Buffer.concat(pieces))]).toEqual([status, true, true])
+    expect([answer.status, answer.body.equals(Buffer.concat(pieces))]).toEqual([status, true])
   }
   expect(connections()).toBe(1)
 })
@@ -222,4 +222,76 @@ test('no more than so many go at once; the others wait, and may be given up mean
   const last = post(HEAD, BODY)
   close()
   await expect(last).rejects.toThrow('closed')
+})
+
+test('an answer is taken as it comes, and no more of it is read than it is waited for', async () => {
+  const { port, connections } = await rawServer((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+    for (let i = 0; i < 200; i++) socket.write(`10000\r\n${'x'.repeat(65_536)}\r\n`)
+    socket.write('0\r\n\r\n')
+  })
+  const { send, post } = poster(port, { timeoutMs: 1_000 })
+  let taken = 0
+  const told: string[] = []
+  await new Promise<void>((resolve, reject) => {
+    const sent = send(HEAD, BODY, {
+      begin: (status) => told.push(`begins ${status}`),
+      data(piece) {
+        taken += piece.length
+        if (told.length > 1) return
+        told.push('waits')
+        sent.pause()
+        setTimeout(() => {
+          told.push(taken < 1_000_000 ? 'goes on' : 'did not wait')
+          sent.resume()
+        }, 2_200)
+      },
+      end: resolve,
+      fail: reject,
+    })
+  })
+  expect([taken, ...told]).toEqual([200 * 65_536, 'begins 200', 'waits', 'goes on'])
+  expect((await post(HEAD, BODY)).body.length).toBe(taken)
+  expect(connections()).toBe(1)
+})
+
+test('one that is stopped is told why, once, whether it is under way or waits for its turn', async () => {
+  const { port, connections } = await rawServer((socket) => socket.write(OK))
+  const { send, post } = poster(port, { connections: 1 })
+  const told: unknown[] = []
+  const taker = (name: string) => ({
+    begin() {},
+    data() {},
+    end: () => told.push(`${name} ends`),
+    fail: (error: unknown) => told.push(name, error),
+  })
+  const first = send(HEAD, BODY, taker('first'))
+  const second = send(HEAD, BODY, taker('second'))
+  second.stop('why')
+  first.stop('also')
+  for (const sent of [first, second]) {
+    sent.stop('again')
+    sent.pause()
+    sent.resume()
+  }
+  expect(told).toEqual(['second', 'why', 'first', 'also'])
+  expect((await post(HEAD, BODY)).status).toBe(200)
+  expect(connections()).toBeLessThan(3)
+})
+
+test('what a taker throws is the failure', async () => {
+  const { port } = await rawServer((socket) => socket.write(OK))
+  const { send } = poster(port)
+  const refusal = new Error('not this one')
+  const failed = new Promise((resolve, reject) => {
+    send(HEAD, BODY, {
+      begin: () => {
+        throw refusal
+      },
+      data() {},
+      end: () => reject(new Error('ended')),
+      fail: resolve,
+    })
+  })
+  expect(await failed).toBe(refusal)
 })

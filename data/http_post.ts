@@ -3,7 +3,7 @@
 
 import type { OnReadOpts, Socket } from 'node:net'
 
-import { answerReader, BadAnswer, type Answer, type AnswerReader } from './http_answer.ts'
+import { answerReader, BadAnswer, type AnswerReader, type AnswerTaker } from './http_answer.ts'
 
 export interface Posting {
   /** Opens a connection to the server, which is read as these options say. */
@@ -12,6 +12,8 @@ export interface Posting {
   readonly connections: number
   /** A server that says nothing, and takes nothing, for so long is given up. */
   readonly timeoutMs: number
+  /** One that does not let us connect for so long is none; where it is not said, `timeoutMs`. */
+  readonly connectMs?: number
 }
 
 export interface ConnectOptions {
@@ -26,23 +28,55 @@ export interface Poster {
    * no whole answer.
    */
   post(head: string, body: readonly Buffer[], abort?: AbortSignal): Promise<Answer>
+  /** The same with an answer that is taken as it comes. */
+  send(head: string, body: readonly Buffer[], taker: Taker): Sent
   /** Ends all connections. */
   close(): void
 }
 
+/** What a body has beyond MOST_BODY_BYTES is passed over. */
+export interface Answer {
+  readonly status: number
+  readonly body: Buffer
+}
+
+/** Told of one of `end` and `fail`, once; they must not throw. What `begin` or `data` throws is the failure. */
+export interface Taker extends AnswerTaker {
+  end(): void
+  fail(error: unknown): void
+}
+
+/** A request under way; once it is over, nothing happens. */
+export interface Sent {
+  /** No more is read until it goes on. */
+  pause(): void
+  resume(): void
+  /** Ends it with this error. */
+  stop(error: unknown): void
+}
+
+/** The server neither said nor took anything for too long. */
+export class Silent extends Error {}
+
 interface Job {
   readonly head: string
   readonly body: readonly Buffer[]
-  readonly resolve: (answer: Answer) => void
-  readonly reject: (error: unknown) => void
-  connection?: Connection
+  readonly taker: Taker
+  /** As long as that is busy with it. */
+  connection: Connection | undefined
 }
 
 interface Connection {
   begin(job: Job): void
+  pause(): void
+  resume(): void
   /** Ends it, and the request that it is busy with. */
-  fail(error: Error): void
+  fail(error: unknown): void
 }
+
+const MOST_BODY_BYTES = 16 << 20
+/** A request that is no larger is copied into one piece, which takes less than to write two. */
+const SMALL_BYTES = 16 << 10
 
 /** Servers end connections that rest for longer, and one that ends just when it is used again fails its request. */
 const IDLE_MS = 2_500
@@ -50,37 +84,35 @@ const IDLE_MS = 2_500
 const READ_BYTES = 64 << 10
 let common: Buffer | undefined
 
-export function posting({ connect, connections, timeoutMs }: Posting): Poster {
+export function posting({ connect, connections, timeoutMs, connectMs = timeoutMs }: Posting): Poster {
   const open = new Set<Connection>()
   const resting: Connection[] = []
   const waiting: Job[] = []
 
   function post(head: string, body: readonly Buffer[], abort?: AbortSignal): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      if (!abort) return start({ head, body, resolve, reject })
-      if (abort.aborted) return reject(abort.reason)
-      const over = () => abort.removeEventListener('abort', stop)
-      const stop = () => {
-        const place = waiting.indexOf(job)
-        if (place >= 0) waiting.splice(place, 1)
-        job.reject(abort.reason)
-        job.connection?.fail(new Error('aborted'))
-      }
-      const job: Job = {
-        head,
-        body,
-        resolve(answer) {
-          over()
-          resolve(answer)
-        },
-        reject(error) {
-          over()
-          reject(error)
-        },
-      }
-      abort.addEventListener('abort', stop)
-      start(job)
+      if (abort?.aborted) return reject(abort.reason)
+      const stop = () => sent.stop(abort!.reason)
+      const over = () => abort?.removeEventListener('abort', stop)
+      const sent = send(head, body, collecting(resolve, reject, over))
+      abort?.addEventListener('abort', stop)
     })
+  }
+
+  function send(head: string, body: readonly Buffer[], taker: Taker): Sent {
+    const job: Job = { head, body, taker, connection: undefined }
+    start(job)
+    return {
+      pause: () => job.connection?.pause(),
+      resume: () => job.connection?.resume(),
+      stop(error) {
+        if (job.connection) return job.connection.fail(error)
+        const place = waiting.indexOf(job)
+        if (place < 0) return
+        waiting.splice(place, 1)
+        taker.fail(error)
+      },
+    }
   }
 
   function start(job: Job): void {
@@ -98,6 +130,7 @@ export function posting({ connect, connections, timeoutMs }: Posting): Poster {
     let job: Job | undefined
     let reader: AnswerReader | undefined
     let silentMs = 0
+    let isPaused = false
     const socket = connect({
       noDelay: true,
       keepAlive: true,
@@ -111,11 +144,7 @@ export function posting({ connect, connections, timeoutMs }: Posting): Poster {
       reader = undefined
       silentMs = 0
       socket.ref()
-      // All that is written before it is uncorked is one writev().
-      socket.cork()
-      socket.write(its.head, 'latin1')
-      for (const bytes of its.body) socket.write(bytes)
-      socket.uncork()
+      write(socket, its)
     }
 
     function read(bytes: number, into: Uint8Array): boolean {
@@ -124,41 +153,61 @@ export function posting({ connect, connections, timeoutMs }: Posting): Poster {
         fail(new BadAnswer('there was no request'))
         return true
       }
-      reader ??= answerReader()
+      reader ??= answerReader(job.taker)
       try {
         settle(reader.take((into as Buffer).subarray(0, bytes)))
       } catch (error) {
-        fail(new Error(`a server's answer cannot be read: ${(error as Error).message}`))
+        fail(error instanceof BadAnswer ? new Error(`a server's answer cannot be read: ${error.message}`) : error)
       }
       return true
     }
 
-    function settle(answer: Answer | undefined): void {
-      if (!answer) return
-      const its = job!
+    function settle(whole: { readonly lasting: boolean } | undefined): void {
+      if (!whole || !job) return
+      const { taker } = job
+      job.connection = undefined
       job = undefined
-      its.resolve(answer)
       // A server that answers before it has read the request will not read the rest of it.
-      if (!answer.lasting || socket.writableLength > 0) return fail(new Error('done'))
-      socket.unref()
-      resting.push(connection)
-      next()
+      if (!whole.lasting || socket.writableLength > 0) fail(new Error('done'))
+      else {
+        resume()
+        socket.unref()
+        resting.push(connection)
+        next()
+      }
+      taker.end()
     }
 
-    function fail(error: Error): void {
+    function pause(): void {
+      isPaused = true
+      socket.pause()
+    }
+
+    function resume(): void {
+      if (!isPaused) return
+      isPaused = false
+      silentMs = 0
+      socket.setTimeout(turnMs).resume()
+    }
+
+    function fail(error: unknown): void {
       if (!open.delete(connection)) return
       const place = resting.indexOf(connection)
       if (place >= 0) resting.splice(place, 1)
       socket.destroy()
-      job?.reject(error)
+      const its = job
+      job = undefined
+      if (its) its.connection = undefined
+      its?.taker.fail(error)
       next()
     }
 
     /** The clock starts again with each piece that is read or written, which is all it costs. */
     function onTimeout(): void {
-      silentMs += turnMs
+      silentMs = isPaused ? 0 : silentMs + turnMs
       if (!job) fail(new Error('rested'))
-      else if (silentMs >= timeoutMs) fail(new Error(`no answer in ${timeoutMs / 1_000} s`))
+      else if (socket.connecting && silentMs >= connectMs) fail(new Error(`no connection in ${connectMs / 1_000} s`))
+      else if (silentMs >= timeoutMs) fail(new Silent(`no answer in ${timeoutMs / 1_000} s`))
       else socket.setTimeout(turnMs)
     }
 
@@ -169,15 +218,56 @@ export function posting({ connect, connections, timeoutMs }: Posting): Poster {
 
     socket.setTimeout(turnMs).on('timeout', onTimeout).on('end', onEnd).on('error', fail)
     socket.on('close', () => fail(new Error('the connection was closed before there was an answer')))
-    const connection: Connection = { begin, fail }
+    const connection: Connection = { begin, pause, resume, fail }
     open.add(connection)
     return connection
   }
 
   function close(): void {
-    for (const job of waiting.splice(0)) job.reject(new Error('closed'))
+    for (const { taker } of waiting.splice(0)) taker.fail(new Error('closed'))
     for (const connection of [...open]) connection.fail(new Error('closed'))
   }
 
-  return { post, close }
+  return { post, send, close }
+}
+
+function collecting(resolve: (answer: Answer) => void, reject: (error: unknown) => void, over: () => void): Taker {
+  let status = 0
+  let size = 0
+  const pieces: Buffer[] = []
+  return {
+    begin(its) {
+      status = its
+    },
+    data(piece) {
+      const most = MOST_BODY_BYTES - size
+      if (most <= 0) return
+      pieces.push(Buffer.from(piece.subarray(0, most)))
+      size += piece.length
+    },
+    end() {
+      over()
+      resolve({ status, body: Buffer.concat(pieces) })
+    },
+    fail(error) {
+      over()
+      reject(error)
+    },
+  }
+}
+
+function write(socket: Socket, { head, body }: Job): void {
+  const [only] = body
+  if (body.length === 1 && only!.length <= SMALL_BYTES) {
+    const bytes = Buffer.allocUnsafe(head.length + only!.length)
+    bytes.write(head, 'latin1')
+    bytes.set(only!, head.length)
+    socket.write(bytes)
+    return
+  }
+  // All that is written before it is uncorked is one writev().
+  socket.cork()
+  socket.write(head, 'latin1')
+  for (const bytes of body) socket.write(bytes)
+  socket.uncork()
 }

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import { request, type IncomingMessage, type ServerResponse } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import OpenAI from 'openai'
 import { expect, test } from 'vitest'
@@ -117,6 +119,31 @@ test('a client that hangs up ends the request, and the call is no answer', async
   await ended
   expect(await endpoint.spans(1)).toMatchObject([{ status: 2, attributes: { 'error.type': 'client_closed_request' } }])
   expect((await endpoint.calls(1))[0]).toMatchObject({ completion: undefined, flags: ['outputMissing'] })
+})
+
+test('a client that is slow is waited for, longer than a server may be silent', async () => {
+  const part = chunk({ content: 'x'.repeat(60_000) })
+  const { url } = await startUpstream((_body, _request, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (let i = 0; i < 300; i++) response.write(part)
+    response.end()
+  })
+  const endpoint = await startEndpoint(behind(url.replace('127.0.0.1', 'localhost'), { timeout: '1s' }))
+  const asked = request(`${endpoint.url}/v1/chat/completions`, { method: 'POST' })
+  asked.end(JSON.stringify({ model: 'mine', messages, stream: true }))
+  const [reply] = (await once(asked, 'response')) as [IncomingMessage]
+  await sleep(2_200)
+  expect((await buffer(reply)).equals(Buffer.from(part.repeat(300)))).toBe(true)
+  expect(await endpoint.spans(1)).toMatchObject([{ status: 0 }])
+})
+
+test('headers about the connection are not passed on, and a key that is no header is told at the start', async () => {
+  const { url, asked } = await startUpstream((_body, _request, response) => json(response, 200, answer('Hello.')))
+  const endpoint = await startEndpoint(behind(url, { forward_headers: ['host', 'connection', 'content-length', 'x-team'] }))
+  const body = { model: 'mine', messages, 'a member': 'that makes it longer than what is sent' }
+  expect((await endpoint.post('/v1/chat/completions', body, { 'x-team': 'a' })).status).toBe(200)
+  expect(asked[0]!.headers).toMatchObject({ 'x-team': 'a', host: new URL(url).host, connection: 'keep-alive' })
+  await expect(startEndpoint(behind(url, { api_key: 'sk-1\nx: y' }))).rejects.toThrow('has a character that no header may have')
 })
 
 test('a server that is starting is tried again, as long as nothing has come', async () => {

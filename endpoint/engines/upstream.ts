@@ -1,10 +1,12 @@
 // Any server that speaks OpenAI's API: its answers are passed on byte for byte, as they come, and recorded on the way. A request is
-// tried again only as long as nothing of an answer has come. By undici's dispatcher, which costs half of what node:http does.
+// tried again only as long as nothing of an answer has come. By a client of our own (data/http_post.ts).
 
+import { connect as connectSocket, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
+import { urlToHttpOptions } from 'node:url'
 
-import { Pool, util, type Dispatcher } from 'undici'
-
+import { posting, Silent, type Posting } from '../../data/http_post.ts'
 import type { Header } from '../../pipeline/auth.ts'
 import type { Context } from '../../pipeline/component.ts'
 import type { Policies } from '../../storage/policies.ts'
@@ -14,6 +16,7 @@ import { isJson, type Json } from '../fields.ts'
 import { EVENT_STREAM, eventsIn } from '../sse.ts'
 import { publishedAdapters } from './adapters.ts'
 import { REQUEST_ID, type Engine, type EngineCall, type Said } from './engine.ts'
+import { headersIn, isForwarded, isHeaderValue, type Headers } from './upstream_headers.ts'
 
 export interface UpstreamOptions {
   /** With the version of the API, e.g. `http://localhost:8000/v1`. */
@@ -31,8 +34,6 @@ export interface UpstreamOptions {
   readonly policy: string | null
 }
 
-type Headers = Readonly<Record<string, string | string[]>>
-
 /** Takes an answer in. */
 interface Sink {
   /** False: not before `resume` was called. */
@@ -48,16 +49,7 @@ interface Kept {
   size: number
 }
 
-/** Headers of an answer that are passed on; and all that begin with x-ratelimit-. */
-const ANSWER_HEADERS = new Set([
-  'content-type',
-  'cache-control',
-  'retry-after',
-  'retry-after-ms',
-  'x-request-id',
-  'openai-processing-ms',
-  'openai-version',
-])
+const CONNECT_MS = 10_000
 /** A server that is starting, or overwhelmed; what it says of a request is passed on. */
 const RETRYABLE = new Set([502, 503, 504])
 const RETRY_MS = 200
@@ -68,16 +60,16 @@ const SHOWN = 200
 const NOTHING: Sink = { data: () => true, end() {} }
 
 export function upstreamEngine(options: UpstreamOptions, policies: () => Policies, context: Pick<Context, 'count' | 'log'>): Engine {
-  const { url, forward_headers, timeout, retries, policy } = options
-  const { origin, protocol, hostname, port, pathname } = new URL(url)
-  const path = pathname.replace(/\/$/, '')
-  const pool = new Pool(origin, { headersTimeout: timeout, bodyTimeout: timeout })
+  const { url, timeout, retries, policy } = options
+  const passed = options.forward_headers.filter(isForwarded)
+  const { protocol, host, hostname, port, pathname } = new URL(url)
   const server = { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }
-  const ownHeaders = [
-    'content-type',
-    'application/json',
-    ...(options.api_key === null ? [] : ['authorization', `Bearer ${options.api_key}`]),
-  ]
+  const poster = posting({ connect: connectTo(url, server.port), connections: Infinity, timeoutMs: timeout, connectMs: CONNECT_MS })
+  if (!isHeaderValue(options.api_key ?? ''))
+    throw new Error(`the api_key for ${url} has a character that no header may have, such as the end of a line`)
+  const path = pathname.replace(/\/$/, '')
+  const authorization = options.api_key === null ? '' : `authorization: Bearer ${options.api_key}\r\n`
+  const ownHeaders = `host: ${host}\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n${authorization}`
 
   const adapters = policy === null ? undefined : publishedAdapters(url, policy, options.api_key, policies, context)
 
@@ -116,23 +108,15 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
   function ask({ api, header, traceparent, ending }: EngineCall, body: Buffer, open: OpenSink): Promise<void> {
     return new Promise((resolve, reject) => {
       let sink = NOTHING
-      let abort: ((reason: Error) => void) | undefined
-      ending.listen((reason) => {
-        reject(reason)
-        abort?.(reason)
-      })
-      const handler: Dispatcher.DispatchHandlers = {
-        onConnect(disconnect) {
-          abort = disconnect
-          if (ending.reason) abort(ending.reason)
+      const head = `POST ${path}${api.path} HTTP/1.1\r\n${ownHeaders}${forwarded(header, traceparent)}content-length: ${body.length}\r\n\r\n`
+      const sent = poster.send(head, [body], {
+        begin(status, answered) {
+          sink = open(status, headersIn(answered), sent.resume)
         },
-        onHeaders(status, raw, resume) {
-          // Only what is to come is the answer.
-          if (status >= 200) sink = open(status, util.parseHeaders(raw) as Headers, resume)
-          return true
+        data(piece) {
+          if (!sink.data(Buffer.from(piece))) sent.pause()
         },
-        onData: (chunk) => sink.data(chunk),
-        onComplete() {
+        end() {
           try {
             sink.end()
             resolve()
@@ -140,19 +124,19 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
             reject(error as Error)
           }
         },
-        onError: reject,
-      }
-      pool.dispatch({ path: path + api.path, method: 'POST', headers: headersFor(header, traceparent), body }, handler)
+        fail: reject,
+      })
+      ending.listen(sent.stop)
     })
   }
 
-  function headersFor(header: Header, traceparent: string): string[] {
-    const sent = [...ownHeaders]
-    for (const name of forward_headers) {
+  function forwarded(header: Header, traceparent: string): string {
+    let lines = ''
+    for (const name of passed) {
       const value = name === 'traceparent' ? traceparent : header(name)
-      if (value !== undefined) sent.push(name, value)
+      if (value !== undefined) lines += `${name}: ${value}\r\n`
     }
-    return sent
+    return lines
   }
 
   function whole({ response, request_id }: EngineCall, status: number, headers: Headers, said: Said): Sink {
@@ -195,9 +179,8 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
 
   function unreachable(error: unknown): ApiError {
     if (error instanceof ApiError) return error
+    if (error instanceof Silent) return new ApiError(504, 'upstream_timeout', `${url} did not answer within ${timeout / 1_000} s`)
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'UND_ERR_HEADERS_TIMEOUT')
-      return new ApiError(504, 'upstream_timeout', `${url} did not answer within ${timeout / 1_000} s`)
     return new ApiError(502, 'upstream_unreachable', `${url} cannot be reached: ${code ?? message}`, { cause: error })
   }
 
@@ -212,7 +195,7 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
     start: async () => adapters?.start(),
     async close() {
       await adapters?.stop()
-      await pool.destroy()
+      poster.close()
     },
   }
 }
@@ -224,9 +207,16 @@ function outgoing({ body, bytes }: EngineCall, model: string, token_ids: boolean
   return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
 }
 
+function connectTo(url: string, port: number): Posting['connect'] {
+  const host = urlToHttpOptions(new URL(url)).hostname! // of IPv6 without its brackets
+  const servername = isIP(host) === 0 ? { servername: host } : {}
+  return (options) =>
+    url.startsWith('https:') ? connectTls({ host, port, ...servername, ...options }) : connectSocket({ host, port, ...options })
+}
+
 function answerHeaders(request_id: string, headers: Headers): Record<string, string> {
   const passed: Record<string, string> = { [REQUEST_ID]: request_id }
-  for (const name in headers) if (ANSWER_HEADERS.has(name) || name.startsWith('x-ratelimit-')) passed[name] = headers[name]!.toString()
+  for (const name in headers) passed[name] = headers[name]!
   return passed
 }
 
