@@ -4,8 +4,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 
 import type { Status } from '../data/rollout.ts'
-import { readNative } from './native_reader.ts'
-import { openReader } from './row_reader.ts'
+import { readTurns } from './training_turns.ts'
 
 /** A group of rollouts that is credited, and of whose rows some were not trained on. */
 export interface ReadyGroup {
@@ -37,7 +36,7 @@ export interface TrainingTransition {
    * as no stored transition says.
    */
   readonly token_source: 'engine' | 'attribute' | 'raw_body' | 'none' | 'retokenized'
-  /** Messages, for rows without token ids. */
+  /** Messages, where not all rows have token ids; else nothing, as in completion and tools. */
   readonly prompt_messages: string
   readonly completion: string
   readonly tools: string
@@ -143,20 +142,7 @@ export function trainingOf(client: ClickHouseClient, policy: string): Training {
       .map(({ credit_versions, ...group }) => ({ ...group, credit_version: credit_versions[0]! }))
   }
 
-  async function transitions(groups: readonly string[], update: number): Promise<TrainingTransition[]> {
-    const rollouts = await select<{ rollout_id: string }>(
-      'SELECT DISTINCT rollout_id FROM transition_rows WHERE group_id IN {groups:Array(String)} AND policy = {policy:String}',
-      { groups },
-    )
-    const { stream } = await client.exec({
-      query: `${TRANSITIONS} FORMAT Native`,
-      query_params: { policy, groups, update, rollouts: rollouts.map(({ rollout_id }) => rollout_id) },
-      // A server answers once all is known to be there.
-      clickhouse_settings: { wait_end_of_query: 1 },
-    })
-    const rows = [...readNative(await openReader(stream))] as unknown as (TrainingTransition & { params: string })[]
-    return rows.map((row) => ({ ...row, params: JSON.parse(row.params) as Record<string, unknown> }))
-  }
+  const transitions = (groups: readonly string[], update: number) => readTurns(client, { policy, groups, update })
 
   async function taken(update: number): Promise<string[]> {
     const groups = await select<{ group_id: string }>(
@@ -237,20 +223,6 @@ FROM (
 )
 GROUP BY group_id HAVING countIf(own AND unused) > 0
 ORDER BY oldest ASC NULLS FIRST, min(started_at), group_id`
-
-const TRANSITIONS = `
-SELECT group_id, rollout_id, attempt_id, revision, step, task_id, agent, policy_version, prompt_token_ids, response_token_ids, response_logprobs,
-  token_source, prompt_messages, completion, tools, params, finish_reason,
-  reward_outcome, reward_intermediate, return, advantage, weight, credit_version, outcome, status, credit
-FROM (SELECT * FROM transitions_full(rollouts = {rollouts:Array(String)})) AS t
-INNER JOIN (
-  SELECT tenant, rollout_id, attempt_id, started_at AS began, outcome, status, credit FROM rollouts FINAL
-  WHERE rollout_id IN {rollouts:Array(String)} AND mode = 'train'
-) AS r USING (tenant, rollout_id, attempt_id)
-WHERE policy = {policy:String} AND group_id IN {groups:Array(String)}
-  AND (rollout_id, attempt_id, step) NOT IN (
-    SELECT rollout_id, attempt_id, step FROM training_rows WHERE policy = {policy:String} AND update != {update:UInt64})
-ORDER BY indexOf({groups:Array(String)}, group_id), began, rollout_id, attempt_id, step`
 
 /** A rollout of mode val is pinned to one version. */
 const EVALUATIONS = `
