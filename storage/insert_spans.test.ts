@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 
 import { readRaw } from '../data/read.ts'
 import { spanBatch } from '../test/conformance.ts'
 import { spanIdOf, traceIdOf } from '../test/spans.ts'
 import { stopEmbedded, testStorage, type TestStorage } from '../test/storage.ts'
-import { spanInserter } from './insert_spans.ts'
+import { spanInserter, type SpanInserter } from './insert_spans.ts'
 import { Unavailable } from './storage.ts'
 
 let storage: TestStorage
@@ -170,36 +170,69 @@ test('an insert that is under way when ClickHouse is killed is tried again, past
   await expect.poll(() => stored().catch(() => null), { timeout: 20_000 }).toMatchObject([{ rows: 480, spans: 480 }])
 })
 
-test('a flush waits as long as inserts take nowadays: 20 ms at least, 100 at most', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-  try {
-    let sentAt = 0
-    let insertMs = 0
-    const { insert } = spanInserter(
-      () => {
-        sentAt = performance.now()
-        return new Promise<void>((resolve) => setTimeout(resolve, insertMs))
-      },
-      { sort: (_parts, _at, error) => Promise.reject(error as Error) },
-    )
-    const waited = async () => {
-      const began = performance.now()
-      const inserted = insert([spanBatch([{ id: 'w' }])], [])
-      await vi.runAllTimersAsync()
-      await inserted
-      return Math.round(sentAt - began)
+describe('a flush', () => {
+  let sent: number[]
+  let insertMs: number
+  let insert: SpanInserter['insert']
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    sent = []
+    insertMs = 1
+    const insertRows = () => {
+      sent.push(performance.now())
+      return new Promise<void>((resolve) => setTimeout(resolve, insertMs))
     }
-    expect(await waited()).toBe(100)
+    insert = spanInserter(insertRows, { sort: (_parts, _at, error) => Promise.reject(error as Error) }).insert
+  })
+  afterEach(() => vi.useRealTimers())
+
+  const request = () => insert([spanBatch([{ id: 'w' }])], [])
+  /** From this request to the flush that has it. */
+  async function waitOf(): Promise<number> {
+    const began = performance.now()
+    const inserted = request()
+    await vi.runAllTimersAsync()
+    await inserted
+    return Math.round(sent.at(-1)! - began)
+  }
+  /** How long inserts are to take, and that they have done so lately. */
+  async function take(ms: number): Promise<void> {
+    insertMs = ms
+    for (let i = 0; i < 60; i++) await waitOf()
+    await vi.advanceTimersByTimeAsync(100)
+  }
+
+  test('is sent at once where nothing else is going on', async () => {
+    expect(await waitOf()).toBe(3)
+    await vi.advanceTimersByTimeAsync(100)
+    expect(await waitOf()).toBe(3)
+  })
+
+  test('is sent as long after the one before it as inserts take nowadays: 20 ms at least, 100 at most', async () => {
     for (const [ms, wait] of [
       [1, 20],
       [1_000, 100],
       [50, 50],
     ] as const) {
-      insertMs = ms
-      for (let i = 0; i < 60; i++) await waited()
-      expect(await waited()).toBe(wait)
+      await take(ms)
+      const first = request()
+      await vi.advanceTimersByTimeAsync(3)
+      expect(await waitOf()).toBe(wait)
+      await first
     }
-  } finally {
-    vi.useRealTimers()
-  }
+  })
+
+  test('waits for requests that come close behind each other, but no longer than inserts take nowadays', async () => {
+    await take(50)
+    const [before, began] = [sent.length, performance.now()]
+    const requests: Promise<unknown>[] = []
+    const isSent = () => sent.length > before
+    for (; requests.length < 10; await vi.advanceTimersByTimeAsync(2)) requests.push(request())
+    expect(isSent()).toBe(false)
+    for (; !isSent(); await vi.advanceTimersByTimeAsync(2)) requests.push(request())
+    expect(sent.at(-1)! - began).toBeGreaterThan(45)
+    expect(sent.at(-1)! - began).toBeLessThanOrEqual(50)
+    await vi.runAllTimersAsync()
+    await Promise.all(requests)
+  })
 })

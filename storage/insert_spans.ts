@@ -11,7 +11,11 @@ import { type InsertRows, type Part, type Quarantine } from './quarantine.ts'
 import { spanBlock, type SpanBlock } from './span_block.ts'
 import type { Place, Stored } from './storage.ts'
 
-/** A flush is sent when its segment is full (at 8 MiB or 10,000 rows), or when it has waited as long as an insert takes nowadays: whichever is first. */
+/**
+ * A flush is sent when its segment is full (at 8 MiB or 10,000 rows), or when it has waited as long as an insert takes nowadays, or when the one
+ * before it was sent that long ago and nothing more has come for LULL_MS: clients that were answered together send together what comes next.
+ */
+const LULL_MS = 3
 const SHORTEST_WAIT_MS = 20
 const LONGEST_WAIT_MS = 100
 /** Inserts that the time of one is an average of, roughly. */
@@ -38,7 +42,9 @@ interface Flush {
   /** What the rows were made of. */
   readonly sources: Part[]
   readonly received_at: number
-  readonly timer: NodeJS.Timeout
+  /** performance.now() when it has waited long enough. */
+  readonly due: number
+  timer: NodeJS.Timeout
   readonly stored: Promise<readonly Place[]>
   readonly settle: (result: Promise<readonly Place[]>) => void
 }
@@ -50,6 +56,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
   let filling: Flush | null = null
   let lastReceived = 0
   let insertMs = LONGEST_WAIT_MS
+  let lastSent = -LONGEST_WAIT_MS
   /** Bytes of the last flush: the next is likely to be as large. */
   let lastSize = 0
 
@@ -103,10 +110,19 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     // One arrival per flush, and each its own: a rollout that covers one arrival covers it whole.
     const received_at = (lastReceived = Math.max(steadyNow(), lastReceived + 1))
     const wait = Math.min(Math.max(insertMs, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
-    const timer = setTimeout(() => send(flush), wait)
+    const now = performance.now()
+    const timer = setTimeout(() => sendInLull(flush, 1), Math.max(LULL_MS, lastSent + wait - now))
     const block = spanBlock(segment, received_at)
-    const flush: Flush = { block, segment, start: sizeSoFar(segment), sources: [], received_at, stored, settle, timer }
+    const flush: Flush = { block, segment, start: sizeSoFar(segment), sources: [], received_at, stored, settle, due: now + wait, timer }
     return flush
+  }
+
+  /** Sends it, unless it is more than these parts by now, and may wait. */
+  function sendInLull(flush: Flush, parts: number): void {
+    const left = flush.due - performance.now()
+    const { length } = flush.sources
+    if (length === parts || left < LULL_MS) send(flush)
+    else flush.timer = setTimeout(() => sendInLull(flush, length), LULL_MS)
   }
 
   /** One is filled only while another insert may begin, so it can always be sent. */
@@ -115,7 +131,7 @@ export function spanInserter(insertRows: InsertRows, { sort }: Quarantine): Span
     filling = null
     const { segment } = flush
     lastSize = sizeSoFar(segment) - flush.start
-    const began = performance.now()
+    const began = (lastSent = performance.now())
     // The block is as good as its stamp of arrival: should its insert be tried again, then under the same name.
     const isStored = spanStored(firstOf(flush), flush.received_at)
     const sent = insertRows(flush.block.parts(), randomUUID(), isStored)
