@@ -24,6 +24,8 @@ export interface IngestOptions {
   readonly what: readonly string[]
   readonly seconds: number
   readonly rounds: number
+  /** Requests under way at once; 0: as many as hold 10,000 spans, 32 at least and 1,000 at most. */
+  readonly inFlight: number
   /** Folder of a built Collector; '' for none. */
   readonly collector: string
 }
@@ -32,7 +34,9 @@ const SPANS = 8_192
 const SPANS_IN_FLIGHT = 10_000
 const DRAIN_MS = 120_000
 /** At least so many go before, since code is compiled as it runs: after 100,000 that took a seventh of the CPU, after 200,000 a thirteenth. */
-const WARM_SPANS = 131_072
+const WARM_SPANS = 262_144
+/** But not for longer, where few requests are under way. */
+const WARM_SECONDS = 30
 /** Of the passes that are sent without a pause. */
 const MOST_BYTES = 2 ** 29
 
@@ -160,16 +164,17 @@ const known = (value: number): number | string => (Number.isNaN(value) ? '' : va
 
 async function measure(candidate: Candidate, { transport, batch }: Cell, load: Load, options: IngestOptions): Promise<Result> {
   const target = await candidate.start(transport)
-  const driver = await driverFor(options.collector, target, transport, batch, load)
+  const driver = await driverFor(options, target, transport, batch, load)
   const spent = async () => ({
     own: await cpuSeconds(target.pid),
     clickhouse: await cpuSeconds(target.clickhouse.pid),
     allocated: (await target.allocated?.()) ?? NaN,
   })
   try {
-    const passesIn = ({ acknowledged, wall }: Sent) => clamp((options.seconds * acknowledged) / wall / load.spans, MOST_BYTES / load.bytes)
+    const passesOf = ({ acknowledged, wall }: Sent, seconds: number) => (seconds * acknowledged) / wall / load.spans
+    const passesIn = (sent: Sent) => clamp(passesOf(sent, options.seconds), MOST_BYTES / load.bytes)
     const first = await driver.send(0, 1)
-    const warming = Math.max(passesIn(first), Math.ceil(WARM_SPANS / load.spans))
+    const warming = Math.max(passesIn(first), clamp(passesOf(first, WARM_SECONDS), Math.ceil(WARM_SPANS / load.spans)))
     const warm = await driver.send(1, warming)
     const [warmSpans, warmMade] = await settled(candidate, target, load, 1 + warming)
     const before = await spent()
@@ -197,8 +202,9 @@ async function measure(candidate: Candidate, { transport, batch }: Cell, load: L
 /** Whole ones, at least one. */
 const clamp = (passes: number, most: number): number => Math.max(1, Math.floor(Math.min(Math.round(passes), most)))
 
-async function driverFor(folder: string, target: Target, transport: string, batch: number, load: Load): Promise<Driver> {
-  const inFlight = Math.min(1_000, Math.max(32, Math.ceil(SPANS_IN_FLIGHT / batch)))
+async function driverFor(options: IngestOptions, target: Target, transport: string, batch: number, load: Load): Promise<Driver> {
+  const { collector: folder } = options
+  const inFlight = options.inFlight || Math.min(1_000, Math.max(32, Math.ceil(SPANS_IN_FLIGHT / batch)))
   const addresses = { grpc: target.grpc, http: new URL(target.http).host }
   const generator = folder === '' ? null : await findGenerator(folder)
   return generator

@@ -30,6 +30,7 @@ Usage:
       A toy agent taught by what its tools did: terminal reward only, raw payment, bonus, potential.
   npm run bench -- ingest [--collector <folder>] [--transport http,grpc,grpc-js] [--batch 1,64,512]
                           [--load plain,tokens,recorded,recorded-tokens] [--what storing,whole,collector] [--seconds 5] [--rounds 1]
+                          [--in-flight 32]
       Sends agents' spans over OTLP to a Leyden that stores them, to one that also makes transitions of them, and to an
       OpenTelemetry Collector, in turn: spans per CPU-second, per second, memory, and whether all that was acknowledged
       was stored. The folder holds a Collector as \`otelcol-peer\`, and the recorded loads in \`data\`.
@@ -76,6 +77,7 @@ const { positionals, values } = parseArgs({
     what: { type: 'string', default: 'storing,whole,collector' },
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '1' },
+    'in-flight': { type: 'string', default: '0' },
     collector: { type: 'string', default: '' },
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '5000' },
@@ -110,6 +112,7 @@ const BENCHES: Readonly<Record<string, () => Promise<void> | void>> = {
       what: list(values.what),
       seconds: Number(values.seconds),
       rounds: Number(values.rounds),
+      inFlight: Number(values['in-flight']),
       collector: values.collector,
     }),
   grpc: () => grpcTransports({ batches: numbers(values.batch), seconds: Number(values.seconds) }),
