@@ -12,7 +12,7 @@ export default extension({
   summary: 'Keeps raw spans, rollouts and transitions in ClickHouse: an embedded one, or any server.',
   config: {
     url: text(
-      '`embedded` (its data in ./leyden_data), `embedded:<folder>`, or `http(s)://host:port` of a ClickHouse server, in which user, password and database may stand as well.',
+      '`embedded` (its data in ./leyden_data), `embedded:<folder>`, or `http(s)://host:port` of a ClickHouse server, in which user, password, database and settings of ClickHouse may stand as well.',
       {
         default: 'embedded',
         aliases: ['endpoint'],

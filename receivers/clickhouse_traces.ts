@@ -43,7 +43,7 @@ export default receiver({
       default: 'clickhouse_storage',
     }),
     url: text(
-      '`embedded`, `embedded:<folder>` or `http(s)://host:port`, in which user, password and database may stand as well; when absent, the ClickHouse of `storage`.',
+      '`embedded`, `embedded:<folder>` or `http(s)://host:port`, in which user, password, database and settings of ClickHouse may stand as well; when absent, the ClickHouse of `storage`.',
       {
         default: null,
         aliases: ['endpoint'],

@@ -10,7 +10,7 @@ import { joinEmbedded, type EmbeddedServer } from './embedded/join.ts'
 import { inserting, type Insert } from './insert_request.ts'
 
 export interface ConnectionOptions {
-  /** `http(s)://[user:password@]host:port[/database]`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
+  /** `http(s)://[user:password@]host:port[/database][?setting=value]`, `embedded` (the folder ./leyden_data) or `embedded:<folder>`. */
   readonly url: string
   readonly database: string
   readonly username: string
@@ -24,6 +24,7 @@ export interface Connection {
   close(): Promise<void>
 }
 
+const URL_FORM = 'http(s)://[user:password@]host:port[/database][?setting=value]'
 const EMBEDDED_FOLDER = 'leyden_data'
 const CONNECTIONS = 16
 const REQUEST_TIMEOUT_MS = 60_000
@@ -38,14 +39,17 @@ export function embeddedFolder(url: string, cwd = process.cwd()): string | null 
 export function urlProblem(url: string): string[] {
   if (embeddedFolder(url) !== null || serverOf({ url, database: '', username: '', password: '' })) return []
   const shown = JSON.stringify(url.replace(/\/\/.*@/s, '//***@'))
-  return [
-    `must be embedded, embedded:<folder> or http(s)://[user:password@]host:port[/database], ClickHouse's HTTP interface (got ${shown})`,
-  ]
+  return [`must be embedded, embedded:<folder> or ${URL_FORM}, ClickHouse's HTTP interface (got ${shown})`]
+}
+
+interface Server extends ConnectionOptions {
+  /** ClickHouse's own, as its HTTP interface takes them. */
+  readonly settings: Readonly<Record<string, string>>
 }
 
 /** What the url of a server says of these goes before the options. undefined where it is none. */
-function serverOf({ url, database, username, password }: ConnectionOptions): ConnectionOptions | undefined {
-  if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?$/.test(url) || !URL.canParse(url)) return undefined
+function serverOf({ url, database, username, password }: ConnectionOptions): Server | undefined {
+  if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?(\?[^#]*)?$/.test(url) || !URL.canParse(url)) return undefined
   const said = new URL(url)
   try {
     return {
@@ -53,6 +57,7 @@ function serverOf({ url, database, username, password }: ConnectionOptions): Con
       database: decodeURIComponent(said.pathname.slice(1)) || database,
       username: decodeURIComponent(said.username) || username,
       password: decodeURIComponent(said.password) || password,
+      settings: Object.fromEntries(said.searchParams),
     }
   } catch {
     return undefined // a % that stands for nothing
@@ -69,14 +74,15 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
     application: 'leyden',
     log: { level: ClickHouseLogLevel.OFF },
   }
-  const { database, ...place } = server
-    ? { url: `http://127.0.0.1:${server.port}`, database: options.database, username: 'default', password: server.password }
-    : (serverOf(options) ?? options)
+  const { database, settings, ...place } = server
+    ? { ...options, url: `http://127.0.0.1:${server.port}`, username: 'default', password: server.password, settings: {} }
+    : (serverOf(options) ?? { ...options, settings: {} })
   const agent = server && followed(new Agent({ keepAlive: true, maxSockets: CONNECTIONS }), server)
-  const clientOf = (database: string) => createClient({ ...common, ...place, database, ...(agent && { http_agent: agent }) })
+  const clientOf = (database: string) =>
+    createClient({ ...common, ...place, clickhouse_settings: settings, database, ...(agent && { http_agent: agent }) })
   const client = clientOf(database)
   const { insert, close: closeInserts } = inserting({
-    ...{ ...place, database, connections: CONNECTIONS, timeoutMs: REQUEST_TIMEOUT_MS },
+    ...{ ...place, settings, database, connections: CONNECTIONS, timeoutMs: REQUEST_TIMEOUT_MS },
     ...(server && { port: () => server.port }),
   })
 

@@ -26,6 +26,8 @@ interface Server extends Pick<Posting, 'connections' | 'timeoutMs'> {
   readonly database: string
   readonly username: string
   readonly password: string
+  /** Those that inserts themselves set go before these. */
+  readonly settings: Readonly<Record<string, string>>
   /** Of a server that may come to listen elsewhere. */
   readonly port?: () => number
 }
@@ -33,7 +35,7 @@ interface Server extends Pick<Posting, 'connections' | 'timeoutMs'> {
 /** The cheapest way to take in a block, measured: one thread, no parallel parsing. */
 const SETTINGS = { max_threads: '1', max_insert_threads: '1', input_format_parallel_parsing: '0', async_insert: '0' }
 
-export function inserting({ url, database, username, password, port, connections, timeoutMs }: Server): Inserting {
+export function inserting({ url, database, username, password, settings, port, connections, timeoutMs }: Server): Inserting {
   const { protocol, host, pathname } = new URL(url)
   const secure = protocol === 'https:'
   const { hostname, port: named } = urlToHttpOptions(new URL(url))
@@ -54,7 +56,10 @@ export function inserting({ url, database, username, password, port, connections
   function lineOf(query: string): string {
     let line = lines.get(query)
     if (!line)
-      lines.set(query, (line = `POST ${pathname}?${new URLSearchParams({ database, query, ...SETTINGS })}&insert_deduplication_token=`))
+      lines.set(
+        query,
+        (line = `POST ${pathname}?${new URLSearchParams({ ...settings, database, query, ...SETTINGS })}&insert_deduplication_token=`),
+      )
     return line
   }
 
