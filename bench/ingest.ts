@@ -37,7 +37,7 @@ const DRAIN_MS = 120_000
 const WARM_SPANS = 262_144
 /** But not for longer, where few requests are under way. */
 const WARM_SECONDS = 30
-/** Of the passes that are sent without a pause. */
+/** Of the passes that are sent without a pause: what a server gets behind with grows its heap, and with that what it takes to collect it. */
 const MOST_BYTES = 2 ** 29
 
 interface Cell {
@@ -171,16 +171,23 @@ async function measure(candidate: Candidate, { transport, batch }: Cell, load: L
     allocated: (await target.allocated?.()) ?? NaN,
   })
   try {
+    let done = 0
+    /** Sends so many passes, and waits until they are in ClickHouse. */
+    async function send(passes: number) {
+      const sent = await driver.send(done, passes)
+      done += passes
+      const [stored, made] = await settled(candidate, target, load, done)
+      return { ...sent, stored, made }
+    }
     const passesOf = ({ acknowledged, wall }: Sent, seconds: number) => (seconds * acknowledged) / wall / load.spans
     const passesIn = (sent: Sent) => clamp(passesOf(sent, options.seconds), MOST_BYTES / load.bytes)
-    const first = await driver.send(0, 1)
-    const warming = Math.max(passesIn(first), clamp(passesOf(first, WARM_SECONDS), Math.ceil(WARM_SPANS / load.spans)))
-    const warm = await driver.send(1, warming)
-    const [warmSpans, warmMade] = await settled(candidate, target, load, 1 + warming)
+    let warm = await send(1)
+    const warming = Math.max(passesIn(warm), clamp(passesOf(warm, WARM_SECONDS), Math.ceil(WARM_SPANS / load.spans)))
+    const portion = clamp(warming, MOST_BYTES / load.bytes)
+    while (done <= warming) warm = await send(portion)
     const before = await spent()
     const passes = passesIn(warm)
-    const sent = await driver.send(1 + warming, passes)
-    const [stored, made] = await settled(candidate, target, load, 1 + warming + passes)
+    const sent = await send(passes)
     const after = await spent()
     return {
       ...sent,
@@ -189,9 +196,9 @@ async function measure(candidate: Candidate, { transport, batch }: Cell, load: L
       clickhousePerCpu: sent.acknowledged / (after.clickhouse - before.clickhouse),
       allocated: after.allocated - before.allocated,
       megabytes: await peakMegabytes(target.pid),
-      stored: stored - warmSpans,
+      stored: sent.stored - warm.stored,
       calls: passes * load.calls,
-      made: made - warmMade,
+      made: sent.made - warm.made,
     }
   } finally {
     driver.close()
