@@ -73,6 +73,7 @@ export async function creditLate({ rollouts, late, single: alone }: CreditOption
           ['said otherwise: CPU of Leyden and of ClickHouse', again.used, '', ''],
           [`one late score of ${alone}: accepted to visible, p50`, ms(quantile(single.visible, 0.5)), '', ''],
           [`one late score of ${alone}: accepted to visible, p99`, ms(quantile(single.visible, 0.99)), '', ''],
+          [`one late score of ${alone}: sent to visible, p50`, ms(quantile(single.all, 0.5)), '', ''],
           [`one late score of ${alone}: sent to visible, p99`, ms(quantile(single.all, 0.99)), '', ''],
           ['one late score: CPU of both', single.used, '', ''],
           [`${batch.length * GROUP * CALLS} rows of a batch, before`, ms(before), '', ''],
