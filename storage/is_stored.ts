@@ -7,14 +7,11 @@ import { spanId, traceId } from '../data/span_batch.ts'
 import { literal, textList } from './literals.ts'
 import type { Place } from './storage.ts'
 
-export interface Question {
-  readonly table: string
-  /** What follows SELECT: 1 where the block is stored. */
-  readonly sql: string
-}
-
-/** Asked of few blocks, so it is made when it is asked. Absent for a block that has no rows, or whose rows may be stored twice. */
-export type IsStored = (() => Question) | undefined
+/**
+ * SQL, to follow SELECT: 1 where the block is stored. Asked of few blocks, so it is made when it is asked. Absent for a block that has no rows, or
+ * whose rows may be stored twice.
+ */
+export type IsStored = (() => string) | undefined
 
 export const spanStored = (first: (Place & { readonly hint: string }) | undefined, receivedAt: number): IsStored =>
   first &&
@@ -34,17 +31,17 @@ export const revisionStored = (table: string, of: Revision, reject: Partial<Reje
 }
 
 /** @param rewards as versionOf has them: an id, a space, and when it was given */
-export function rewardsStored(rewards: readonly string[]): Question {
+export function rewardsStored(rewards: readonly string[]): string {
   const versions = new Set(rewards)
   const ids = new Set(rewards.map((version) => version.slice(0, version.lastIndexOf(' '))))
   const version = "concat(reward_id, ' ', toString(toUnixTimestamp64Milli(given_at)))"
   const where = `tenant = '' AND reward_id IN ${textList(ids)} AND ${version} IN ${textList(versions)}`
-  return { table: 'rewards', sql: `uniqExact(${version}) = ${versions.size} FROM rewards WHERE ${where}` }
+  return `uniqExact(${version}) = ${versions.size} FROM rewards WHERE ${where}`
 }
 
-function anyOf(table: string, texts: Readonly<Record<string, string>>, condition: string): Question {
+function anyOf(table: string, texts: Readonly<Record<string, string>>, condition: string): string {
   const equal = Object.entries(texts).map(([column, text]) => `${column} = ${literal(text)}`)
-  return { table, sql: `count() > 0 FROM ${table} WHERE ${[...equal, condition].join(' AND ')}` }
+  return `count() > 0 FROM ${table} WHERE ${[...equal, condition].join(' AND ')}`
 }
 
 /** Milliseconds since the epoch, as stamps are kept. */

@@ -88,19 +88,21 @@ export async function openStorage(options: Partial<StorageOptions> = {}): Promis
   })
 
   const sureInsert = sureInserts(client)
-  async function send(query: string, rows: readonly Buffer[], token: string, isStored: IsStored, abort?: AbortSignal): Promise<void> {
+  type Into = readonly [table: string, columns: string, format: string]
+  async function send(into: Into, rows: readonly Buffer[], token: string, isStored: IsStored, abort?: AbortSignal): Promise<void> {
+    const [table, columns, format] = into
+    const query = `INSERT INTO ${table} (${columns}) FORMAT ${format}`
     const insert = (token: string) => sendInsert(query, rows, token, abort)
-    await run(() => sureInsert({ token, isStored, insert }), abort)
+    await run(() => sureInsert({ table, token, isStored, insert }), abort)
   }
 
   const others = lanes(OTHERS_AT_ONCE)
   const insertParts = (table: string, columns: string, parts: readonly Buffer[], token: string, isStored: IsStored, abort?: AbortSignal) =>
-    others(() => send(`INSERT INTO ${table} (${columns}) FORMAT RowBinary`, parts, token, isStored, abort))
+    others(() => send([table, columns, 'RowBinary'], parts, token, isStored, abort))
   const insert: Writer['insert'] = (table, columns, rows, token, isStored, abort) =>
     insertParts(table, columns, [rows], token, isStored, abort)
 
-  const insertSpans: InsertRows = (parts, token, isStored) =>
-    send(`INSERT INTO spans (${SPAN_COLUMNS}) FORMAT Native`, parts, token, isStored)
+  const insertSpans: InsertRows = (parts, token, isStored) => send(['spans', SPAN_COLUMNS, 'Native'], parts, token, isStored)
   const insertRejects: InsertRows = (parts, token, isStored) => insertParts('rejects', REJECT_COLUMNS, parts, token, isStored)
   const spans = spanInserter(insertSpans, quarantine(insertSpans, insertRejects, count))
   const { members, tracesOf, lastRevisions, closedBySize, uncovered, storedRewards, lastArrival } = bookkeeping(client)

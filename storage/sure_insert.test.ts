@@ -14,6 +14,7 @@ import { testStorage, type TestStorage } from '../test/storage.ts'
 import { readAddress } from './embedded/address.ts'
 import { openStorage, type OpenStorage } from './open.ts'
 import { Unavailable } from './storage.ts'
+import { sureInserts } from './sure_insert.ts'
 
 let server: TestStorage
 let proxy: Server
@@ -92,6 +93,23 @@ test.each(WRITES)('%s that ClickHouse noted and did not store are stored, others
     await write()
     expect([losing, trouble.times, await countOf(table)]).toEqual([losing, 0, rows])
   }
+})
+
+test('that a block of one table is stored says nothing of one of another that has its token', async () => {
+  const sure = sureInserts(server.client)
+  const sent: string[] = []
+  const send = (table: string, isStored: string, fails = false) =>
+    sure({
+      ...{ table, token: 'same', isStored: () => isStored },
+      insert: (token) => (
+        sent.push(`${table} ${token === 'same' ? 'same' : 'another'}`),
+        fails ? Promise.reject(new Error('cut off')) : Promise.resolve()
+      ),
+    })
+  await expect(send('rejects', '0', true)).rejects.toThrow('cut off')
+  await send('outlines', '1')
+  await send('rejects', '0')
+  expect(sent).toEqual(['rejects same', 'outlines same', 'rejects same', 'rejects another'])
 })
 
 test('a revision that is written again much later is looked for as well', async () => {

@@ -7,13 +7,15 @@ import { randomUUID } from 'node:crypto'
 
 import type { ClickHouseClient } from '@clickhouse/client'
 
-import type { IsStored, Question } from './is_stored.ts'
+import type { IsStored } from './is_stored.ts'
 import { LONG_STATEMENT } from './literals.ts'
 
-/** Tokens of tries that failed. Those that are tried again come within minutes; past this many, the oldest are forgotten. */
+/** Blocks whose try failed. Those that are tried again come within minutes; past this many, the oldest are forgotten. */
 const MOST_DOUBTFUL = 10_000
 
 interface SureInsert {
+  /** Of another, the same token is another block. */
+  readonly table: string
   readonly token: string
   readonly isStored: IsStored
   insert(token: string): Promise<void>
@@ -23,16 +25,16 @@ interface SureInsert {
 export function sureInserts(client: ClickHouseClient): (insert: SureInsert) => Promise<void> {
   const doubtful = new Set<string>()
 
-  function doubt(token: string): void {
-    doubtful.delete(token)
-    doubtful.add(token)
+  function doubt(block: string): void {
+    doubtful.delete(block)
+    doubtful.add(block)
     for (const oldest of doubtful) {
       if (doubtful.size <= MOST_DOUBTFUL) break
       doubtful.delete(oldest)
     }
   }
 
-  async function ask({ table, sql }: Question): Promise<boolean> {
+  async function ask(table: string, sql: string): Promise<boolean> {
     // In a replicated table a part and its token are one transaction, and the replica that is asked may not have the part yet.
     const query = `
       SELECT (SELECT ${sql})
@@ -43,15 +45,16 @@ export function sureInserts(client: ClickHouseClient): (insert: SureInsert) => P
     return row!.stored === 1
   }
 
-  return async ({ token, isStored, insert }) => {
+  return async ({ table, token, isStored, insert }) => {
     if (!isStored) return insert(token)
+    const block = `${table} ${token}`
     try {
       await insert(token)
       // A name that nobody knows yet is not taken for another's.
-      if (doubtful.has(token) && !(await ask(isStored()))) await insert(randomUUID())
-      doubtful.delete(token)
+      if (doubtful.has(block) && !(await ask(table, isStored()))) await insert(randomUUID())
+      doubtful.delete(block)
     } catch (error) {
-      doubt(token)
+      doubt(block)
       throw error
     }
   }
