@@ -1,6 +1,6 @@
 // The answer to a plain request: whole, in one write, or in pieces, of which all that come in one turn of the event loop go out as one chunk.
 
-import { STATUS_CODES } from 'node:http'
+import { STATUS_CODES, validateHeaderValue } from 'node:http'
 import type { Socket } from 'node:net'
 
 import type { HttpHeaders, HttpResponse } from './http_exchange.ts'
@@ -41,7 +41,11 @@ export function createPlainResponse({ socket, isOpen, goesOn }: Line, over: (goe
   function headOf(status: number, headers: HttpHeaders, length?: number): string {
     isKept = goesOn()
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n`
-    for (const name in headers) text += `${name}: ${checked(name, headers[name]!)}\r\n`
+    for (const name in headers) {
+      const value = String(headers[name]!)
+      validateHeaderValue(name, value)
+      text += `${name}: ${value}\r\n`
+    }
     if (length !== undefined) text += `content-length: ${length}\r\n`
     text += `Date: ${date()}\r\n${isKept ? KEEP : CLOSE}`
     return length === undefined ? `${text}Transfer-Encoding: chunked\r\n\r\n` : `${text}\r\n`
@@ -103,14 +107,6 @@ export function createPlainResponse({ socket, isOpen, goesOn }: Line, over: (goe
 
 const KEEP = 'Connection: keep-alive\r\nKeep-Alive: timeout=120\r\n'
 const CLOSE = 'Connection: close\r\n'
-
-/** What would end a header, or begin another, or is no byte, and so could become either. */
-const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
-
-function checked(name: string, value: string | number): string | number {
-  if (typeof value === 'string' && NO_VALUE.test(value)) throw new Error(`the header ${name} cannot be ${JSON.stringify(value)}`)
-  return value
-}
 
 function writeBoth(socket: Socket, head: string, body: Uint8Array): void {
   if (body.length === 0) socket.write(head, 'latin1')

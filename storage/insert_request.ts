@@ -1,13 +1,9 @@
 // An INSERT as one request whose body is Buffers of known length. The client's own way, through streams and in chunks, costs as much
 // CPU as writing the rows does.
 
-import { connect as connectSocket, isIP } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import { urlToHttpOptions } from 'node:url'
-
 import { parseError } from '@clickhouse/client'
 
-import { posting, type Posting } from '../data/http_post.ts'
+import { connectingTo, posting, type Posting } from '../http/post.ts'
 
 /**
  * Stores rows, whose bytes must not change until the promise has settled; those that come again with the same token are stored once.
@@ -36,18 +32,8 @@ interface Server extends Pick<Posting, 'connections' | 'timeoutMs'> {
 const SETTINGS = { max_threads: '1', max_insert_threads: '1', input_format_parallel_parsing: '0', async_insert: '0' }
 
 export function inserting({ url, database, username, password, settings, port, connections, timeoutMs }: Server): Inserting {
-  const { protocol, host, pathname } = new URL(url)
-  const secure = protocol === 'https:'
-  const { hostname, port: named } = urlToHttpOptions(new URL(url))
-  const place = { host: hostname!, port: Number(named) || (secure ? 443 : 80) }
-  const { post, close } = posting({
-    connect: (options) =>
-      secure
-        ? connectTls({ ...place, ...options, ...(isIP(place.host) === 0 && { servername: place.host }) })
-        : connectSocket({ ...place, ...options, ...(port && { port: port() }) }),
-    connections,
-    timeoutMs,
-  })
+  const { host, pathname } = new URL(url)
+  const { post, close } = posting({ connect: connectingTo(url, port), connections, timeoutMs })
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
   const headers = `Host: ${host}\r\nAuthorization: ${authorization}\r\nUser-Agent: leyden\r\nContent-Length: `
   /** Request lines by query, but for their ends. */

@@ -13,12 +13,13 @@ import type { Field, Fields } from '../pipeline/schema.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
-const BASE = ['data', 'dialects', 'credit', 'policy']
+const BASE = ['data', 'http', 'dialects', 'credit', 'policy']
 const COMPONENT = [...BASE, 'storage', 'pipeline']
 
 /** What each folder may import beside itself and packages. `test` may import anything. */
 const LAYERS: Readonly<Record<string, readonly string[]>> = {
   data: [],
+  http: [],
   dialects: ['data'],
   credit: ['data'],
   policy: ['data'],

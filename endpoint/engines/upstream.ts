@@ -1,12 +1,10 @@
 // Any server that speaks OpenAI's API: its answers are passed on byte for byte, as they come, and recorded on the way. A request is
-// tried again only as long as nothing of an answer has come. By a client of our own (data/http_post.ts).
+// tried again only as long as nothing of an answer has come. By a client of our own (http/post.ts).
 
-import { connect as connectSocket, isIP } from 'node:net'
+import { validateHeaderValue } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect as connectTls } from 'node:tls'
-import { urlToHttpOptions } from 'node:url'
 
-import { posting, Silent, type Posting } from '../../data/http_post.ts'
+import { connectingTo, posting, Silent } from '../../http/post.ts'
 import type { Header } from '../../pipeline/auth.ts'
 import type { Context } from '../../pipeline/component.ts'
 import type { Policies } from '../../storage/policies.ts'
@@ -16,7 +14,7 @@ import { isJson, type Json } from '../fields.ts'
 import { EVENT_STREAM, eventsIn } from '../sse.ts'
 import { publishedAdapters } from './adapters.ts'
 import { REQUEST_ID, type Engine, type EngineCall, type Said } from './engine.ts'
-import { headersIn, isForwarded, isHeaderValue, type Headers } from './upstream_headers.ts'
+import { headersIn, isForwarded, type Headers } from './upstream_headers.ts'
 
 export interface UpstreamOptions {
   /** With the version of the API, e.g. `http://localhost:8000/v1`. */
@@ -64,9 +62,8 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
   const passed = options.forward_headers.filter(isForwarded)
   const { protocol, host, hostname, port, pathname } = new URL(url)
   const server = { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }
-  const poster = posting({ connect: connectTo(url, server.port), connections: Infinity, timeoutMs: timeout, connectMs: CONNECT_MS })
-  if (!isHeaderValue(options.api_key ?? ''))
-    throw new Error(`the api_key for ${url} has a character that no header may have, such as the end of a line`)
+  const poster = posting({ connect: connectingTo(url), connections: Infinity, timeoutMs: timeout, connectMs: CONNECT_MS })
+  checkKey(url, options.api_key ?? '')
   const path = pathname.replace(/\/$/, '')
   const authorization = options.api_key === null ? '' : `authorization: Bearer ${options.api_key}\r\n`
   const ownHeaders = `host: ${host}\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n${authorization}`
@@ -200,18 +197,19 @@ export function upstreamEngine(options: UpstreamOptions, policies: () => Policie
   }
 }
 
+function checkKey(url: string, api_key: string): void {
+  try {
+    validateHeaderValue('authorization', api_key)
+  } catch {
+    throw new Error(`the api_key for ${url} has a character that no header may have, such as the end of a line`)
+  }
+}
+
 /** The request as the server is to get it: its own name of the model, and the questions that only an engine can answer. */
 function outgoing({ body, bytes }: EngineCall, model: string, token_ids: boolean): Buffer {
   if (body.model === model && !token_ids) return bytes
   const logprobs = 'prompt' in body ? { logprobs: body.logprobs ?? 0 } : { logprobs: true }
   return Buffer.from(JSON.stringify({ ...body, model, ...(token_ids && { return_token_ids: true, ...logprobs }) }))
-}
-
-function connectTo(url: string, port: number): Posting['connect'] {
-  const host = urlToHttpOptions(new URL(url)).hostname! // of IPv6 without its brackets
-  const servername = isIP(host) === 0 ? { servername: host } : {}
-  return (options) =>
-    url.startsWith('https:') ? connectTls({ host, port, ...servername, ...options }) : connectSocket({ host, port, ...options })
 }
 
 function answerHeaders(request_id: string, headers: Headers): Record<string, string> {

@@ -25,13 +25,9 @@ const OF_CONNECTIONS = new Set([
   'transfer-encoding',
   'upgrade',
 ])
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** Whether a client's may be passed on; `name` in lower case. */
 export const isForwarded = (name: string): boolean => !OF_CONNECTIONS.has(name)
-
-/** What is none would end the header, or is no byte. */
-export const isHeaderValue = (text: string): boolean => VALUE.test(text)
 
 /** `head`: of an answer, as it came. */
 export function headersIn(head: string): Headers {

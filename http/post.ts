@@ -1,9 +1,11 @@
 // POST over connections that last, for requests that come often and whose bytes are there: what node:http does for one of them, through a
 // stream for the request and another for its answer, costs several times as much CPU as the system calls.
 
-import type { OnReadOpts, Socket } from 'node:net'
+import { connect as connectSocket, isIP, type OnReadOpts, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { urlToHttpOptions } from 'node:url'
 
-import { answerReader, BadAnswer, type AnswerReader, type AnswerTaker } from './http_answer.ts'
+import { answerReader, BadAnswer, type AnswerReader, type AnswerTaker } from './answer.ts'
 
 export interface Posting {
   /** Opens a connection to the server, which is read as these options say. */
@@ -83,6 +85,19 @@ const IDLE_MS = 2_500
 /** For all connections, since what is read is looked at and copied at once. */
 const READ_BYTES = 64 << 10
 let common: Buffer | undefined
+
+/** Opens connections to the server of this http(s) URL. `port` is asked each time: of a server that may come to listen elsewhere. */
+export function connectingTo(url: string, port?: () => number): Posting['connect'] {
+  const { protocol, hostname, port: named } = urlToHttpOptions(new URL(url))
+  const secure = protocol === 'https:'
+  const host = hostname! // of IPv6 without its brackets
+  const own = Number(named) || (secure ? 443 : 80)
+  const servername = isIP(host) === 0 ? { servername: host } : {}
+  return (options) => {
+    const place = { host, port: port?.() ?? own, ...options }
+    return secure ? connectTls({ ...servername, ...place }) : connectSocket(place)
+  }
+}
 
 export function posting({ connect, connections, timeoutMs, connectMs = timeoutMs }: Posting): Poster {
   const open = new Set<Connection>()

@@ -8,7 +8,7 @@ import { connect as connectTls, createServer as createTls } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
 
 import { authority, signedBy } from '../test/certificates.ts'
-import { posting, type Poster, type Posting } from './http_post.ts'
+import { posting, type Poster, type Posting } from './post.ts'
 
 const closes: (() => void)[] = []
 afterEach(() => {
