@@ -26,24 +26,17 @@ interface StoredTransition extends Omit<TrainingTransition, 'params'>, StoredTur
 /** By group, in the order given; then by rollout and step. */
 export async function readTurns(client: ClickHouseClient, wanted: Wanted): Promise<TrainingTransition[]> {
   const found = await client.query({
-    query: 'SELECT DISTINCT rollout_id FROM transition_rows WHERE group_id IN {groups:Array(String)} AND policy = {policy:String}',
+    query: `
+      SELECT rollout_id, max(token_source = 'none') AS without_ids FROM transition_rows
+      WHERE group_id IN {groups:Array(String)} AND policy = {policy:String} GROUP BY rollout_id`,
     query_params: { ...wanted },
     format: 'JSONEachRow',
   })
-  const rollouts = (await found.json<{ rollout_id: string }>()).map(({ rollout_id }) => rollout_id)
-  const turns = await turnsOf(client, wanted, rollouts, WITHOUT_TEXT)
-  return turns.some(({ token_source }) => token_source === 'none') ? turnsOf(client, wanted, rollouts, TEXT) : turns
-}
-
-const TEXT = 'prompt_messages, completion, tools'
-const WITHOUT_TEXT = "'[]' AS prompt_messages, '' AS completion, '[]' AS tools"
-
-/** As in the view: token ids make rows so wide that a block of ClickHouse's own 1 MB holds a few thousand of them. */
-const LARGE_BLOCKS = { preferred_block_size_bytes: '32000000' } as const
-
-async function turnsOf(client: ClickHouseClient, wanted: Wanted, rollouts: readonly string[], text: string): Promise<TrainingTransition[]> {
+  const rollouts = await found.json<{ rollout_id: string; without_ids: 0 | 1 }>()
+  const text = rollouts.some(({ without_ids }) => without_ids) ? TEXT : WITHOUT_TEXT
+  const ids = rollouts.map(({ rollout_id }) => rollout_id)
   const { stream } = await client.exec({
-    query: `${stored(rollouts, text)} FORMAT Native`,
+    query: `${stored(ids, text)} FORMAT Native`,
     query_params: { ...wanted },
     // A server answers once all is known to be there.
     clickhouse_settings: { ...LONG_STATEMENT, ...LARGE_BLOCKS, wait_end_of_query: 1 },
@@ -53,6 +46,12 @@ async function turnsOf(client: ClickHouseClient, wanted: Wanted, rollouts: reado
   for (const turn of whole(rows)) byGroup.get(turn.group_id)!.push(turn)
   return [...byGroup.values()].flat()
 }
+
+const TEXT = 'prompt_messages, completion, tools'
+const WITHOUT_TEXT = "'[]' AS prompt_messages, '' AS completion, '[]' AS tools"
+
+/** As in the view: token ids make rows so wide that a block of ClickHouse's own 1 MB holds a few thousand of them. */
+const LARGE_BLOCKS = { preferred_block_size_bytes: '32000000' } as const
 
 /** Whole rollouts, each by step. What the view `transitions` joins, in its order, but that it takes more of each rollout. */
 const stored = (rollouts: readonly string[], text: string) => `
